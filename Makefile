@@ -1,0 +1,44 @@
+# make lab   set up and open the notebooks       make test   set up and check everything
+# make bench the figures in tests/benchmarks     make notebooks   run every notebook in place
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+TORCH  ?= torch==2.13.0
+# CPU wheels; for a CUDA build on Linux: make lab TORCH_INDEX=
+TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
+PIP     = $(BIN)/python -m pip install -q --disable-pip-version-check
+export OMP_NUM_THREADS ?= 2
+
+.PHONY: setup lab test bench export notebooks clean
+setup: $(VENV)/.done
+
+$(VENV)/.done: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit("Python >= 3.11 needed, found " + sys.version) if sys.version_info < (3, 11) else 0'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -c 'import torch' 2>/dev/null || { echo "installing $(TORCH)"; \
+	  $(PIP) --retries 1 --timeout 15 $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) '$(TORCH)' || $(PIP) '$(TORCH)'; }
+	@echo "installing gib-nb and what it needs (a minute or two)"
+	$(PIP) -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m ipykernel install --prefix $(VENV) --name python3 >/dev/null
+	touch $@
+
+lab: setup
+	$(BIN)/jupyter lab nbs/start_here.ipynb $(LAB_FLAGS)
+
+export: setup
+	$(BIN)/nbdev_export
+
+notebooks: setup
+	$(BIN)/python tests/run_notebooks.py
+	$(BIN)/nbdev_clean
+	$(BIN)/nbdev_export
+
+test: setup
+	$(BIN)/nbdev_test --n_workers 2
+	$(BIN)/python -m pytest -q tests
+
+bench: setup
+	$(BIN)/python -m tests.benchmarks $(BENCH)
+
+clean:
+	rm -rf $(VENV) build *.egg-info
