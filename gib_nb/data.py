@@ -46,14 +46,19 @@ def _edge_problem(graph):
             return f"expected {field} of length {length} (got {mask.size(0)})"
 
 # %% ../nbs/03_data.ipynb #cf6e4c7d
-def _value_problem(graph):
-    "What is wrong with the features or the label of one graph, in words; None when nothing is."
-    x, y = graph.x, graph.get("y")
+def _feature_problem(graph):
+    "What is wrong with the features of one graph, in words; None when nothing is."
+    x = graph.x
     if x is not None and (x.dim() != 2 or not x.is_floating_point()):
         return f"expected x of shape [n, d] and a floating type (got {list(x.shape)}, {x.dtype}); use x.float()"
     if x is not None and not bool(torch.isfinite(x).all()):
         row, column = (~torch.isfinite(x)).nonzero()[0].tolist()
         return f"expected finite x (got {float(x[row, column])} in column {column}, row {row})"
+
+
+def _label_problem(graph):
+    "What is wrong with the label of one graph, in words; None when nothing is."
+    y = graph.get("y")
     if not isinstance(y, torch.Tensor) or y.numel() != 1:
         got = f"shape {list(y.shape)}" if isinstance(y, torch.Tensor) else y
         return f"expected y, a tensor with one label for the graph (got {got})"
@@ -66,7 +71,7 @@ def _value_problem(graph):
 @dataclasses.dataclass(frozen=True)
 class GraphFormat:
     "What `validate_graphs` found out about a list of graphs."
-    task: str  # "classification" or "regression"
+    task: str | None  # "classification" or "regression"; None when labels were not looked at
     num_classes: int | None  # largest class number + 1; None for regression
     num_features: int  # columns of x; 0 when no graph has x
 
@@ -74,6 +79,7 @@ class GraphFormat:
 def validate_graphs(
     graphs,  # PyG `Data`, each with edge_index [2, E] and y [1], and with x [n, d] in all or in none
     task: str | None = None,  # "classification", "regression" or None: integer labels mean classification
+    labels: bool = True,  # False for graphs to predict: y is not looked at, and the format has no task
 ) -> GraphFormat:  # task, number of classes and of features
     "Check a list of graphs; a ValueError names the first graph at fault, the field, what was expected and what was got."
     graphs = list(graphs)
@@ -84,13 +90,15 @@ def validate_graphs(
     for i, graph in enumerate(graphs):
         if not isinstance(graph, Data):
             raise TypeError(f"graph {i}: expected a torch_geometric.data.Data (got {type(graph).__name__})")
-        if problem := _edge_problem(graph) or _value_problem(graph):
+        if problem := _edge_problem(graph) or _feature_problem(graph) or (labels and _label_problem(graph)):
             raise ValueError(f"graph {i}: {problem}")
     widths = [0 if graph.x is None else graph.x.size(1) for graph in graphs]
-    real = [graph.y.is_floating_point() for graph in graphs]
+    real = [labels and graph.y.is_floating_point() for graph in graphs]
     for field, values in (("columns of x", widths), ("floating type of y", real)):
         if odd := [i for i, value in enumerate(values) if value != values[0]]:
             raise ValueError(f"graph {odd[0]}: expected {field} {values[0]}, as in graph 0 (got {values[odd[0]]})")
+    if not labels:
+        return GraphFormat(None, None, widths[0])
     task = task or ("regression" if real[0] else "classification")
     if task == "regression":
         return GraphFormat(task, None, widths[0])
@@ -631,7 +639,8 @@ def denoising_dataset(
     "The paper's denoising task: redundant edges in every graph, the truth in `edge_mask`."
     clean = load_dataset(name_or_graphs, root, download, seed)
     graphs = [add_redundant_edges(graph, share, [seed, i]) for i, graph in enumerate(clean.graphs)]
+    name = f"{clean.name}, {100 * share:.0f} % edges added"
     if clean.degree_features is not None:
-        graphs = [clean.degree_features(graph) for graph in graphs]
-    noisy = dataclasses.replace(clean, name=f"{clean.name}, {100 * share:.0f} % edges added", graphs=graphs)
-    return noisy.with_split(*DENOISING_SPLIT, seed)
+        for graph in graphs:
+            graph.x = None
+    return make_dataset(name, graphs, DENOISING_SPLIT, seed, clean.task)

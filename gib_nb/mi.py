@@ -296,6 +296,14 @@ class EmbeddingBank:
         self.x_dim = x_dim
         self.pairs = torch.zeros(size, x_dim + y_dim, device=device)
         self.filled = torch.zeros(size, dtype=torch.bool, device=device)
+        self._statistics = None
+
+    @classmethod
+    def of(cls, x: Tensor, y: Tensor) -> "EmbeddingBank":
+        "A bank filled with the given pairs, say those of a single batch."
+        bank = cls(len(x), x.shape[1], y.shape[1], x.device)
+        bank.write(torch.arange(len(x)), x, y)
+        return bank
 
     def __len__(self):
         return int(self.filled.sum())
@@ -305,25 +313,35 @@ class EmbeddingBank:
         "Replace the given rows by fresh embeddings; refuses values that are not finite."
         check_finite(x, "x")
         check_finite(y, "y")
-        self.pairs[rows, :self.x_dim] = x.detach()
-        self.pairs[rows, self.x_dim:] = y.detach()
+        self.pairs[rows] = torch.cat([x, y], 1)
         self.filled[rows] = True
+        self._statistics = None
 
     def statistics(self) -> tuple[Tensor, Tensor]:
-        "Mean and spread [d + e] of the filled rows; a column that does not vary has spread 1."
-        return _mean_and_spread(self.pairs[self.filled])
-
-    def standardised(self) -> tuple[Tensor, Tensor]:
-        "All filled rows, standardised: x [n, d] and y [n, e]."
-        mean, spread = self.statistics()
-        pairs = (self.pairs[self.filled] - mean) / spread
-        return pairs[:, :self.x_dim], pairs[:, self.x_dim:]
+        "Mean and spread [d + e], from up to 4,096 filled rows; a column that does not vary has spread 1."
+        if self._statistics is None:
+            self._statistics = _mean_and_spread(self.pairs[self.filled.nonzero()[:4096, 0]])
+        return self._statistics
 
     def standardise(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         "Fresh embeddings on the bank's scale; gradients pass through x and y, not through the statistics."
-        (mean_x, mean_y), (spread_x, spread_y) = (part.split([self.x_dim, len(part) - self.x_dim])
-                                                  for part in self.statistics())
-        return (x - mean_x) / spread_x, (y - mean_y) / spread_y
+        mean, spread = self.statistics()
+        d = self.x_dim
+        return (x - mean[:d]) / spread[:d], (y - mean[d:]) / spread[d:]
+
+    def minibatches(self,
+                    count: int,  # how many
+                    size: int,   # pairs in each, or fewer where the bank has fewer
+                    generator: torch.Generator | None = None,
+                    ) -> Tensor:  # [count, size, d + e], standardised
+        "Random minibatches of the filled rows."
+        filled, (mean, spread) = self.filled.nonzero()[:, 0], self.statistics()
+        n = len(filled)
+        if n < 2 * size:
+            rows = torch.stack([torch.randperm(n, generator=generator)[:size] for _ in range(count)])
+        else:
+            rows = torch.randint(n, (count, size), generator=generator)
+        return (self.pairs[filled[rows.to(filled.device)]] - mean) / spread
 
 def _mean_and_spread(values: Tensor) -> tuple[Tensor, Tensor]:
     mean, spread = values.mean(0), values.std(0, correction=0)
@@ -358,23 +376,17 @@ class InnerLoop:
         self.count = 0
 
     def run(self,
-            x: Tensor,  # [n, d] standardised, detached
-            y: Tensor,  # [n, e]
+            bank: EmbeddingBank,
             ) -> list[float]:  # the value in nats seen at each step, on its own minibatch
-        "Climb for T steps on minibatches drawn from x and y."
+        "Climb for T steps on minibatches drawn from the bank."
         if self.reset:
             self.critic.reset_parameters(self.generator)
             self.forget()
-        n, values = len(x), []
         if not self.steps:
-            return values
-        size = min(self.batch_size, n)
-        pairs = torch.cat([x, y], 1)
-        rows = torch.stack([torch.randperm(n, generator=self.generator)[:size] for _ in range(self.steps)]) if n < 2 * size \
-            else torch.randint(n, (self.steps, size), generator=self.generator)
-        for t, minibatch in enumerate(pairs[rows.to(x.device)]):
-            value, gradient = value_and_gradient(self.critic, minibatch[:, :x.shape[1]], minibatch[:, x.shape[1]:],
-                                                 self.negatives, self.generator)
+            return []
+        values, d = [], bank.x_dim
+        for t, pairs in enumerate(bank.minibatches(self.steps, self.batch_size, self.generator)):
+            value, gradient = value_and_gradient(self.critic, pairs[:, :d], pairs[:, d:], self.negatives, self.generator)
             self.ascend(gradient, self.learning_rate * cosine(t, self.steps))
             values.append(value)
         return torch.stack(values).tolist()
