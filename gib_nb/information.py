@@ -319,13 +319,14 @@ def information_bottleneck(
     betas = np.linspace(0, 1, 51) if betas is None else np.asarray(betas, dtype=float)
     if betas.ndim != 1 or len(betas) == 0 or not np.isfinite(betas).all() or betas[0] < 0 or (np.diff(betas) <= 0).any():
         raise ValueError(f"expected a list of increasing beta >= 0 (got {betas})")
-    live = joint.sum(1) > 0
+    live = joint.sum(1) > 1e-100                                              # what is rarer has no weight in float64
     rows = joint[live] / joint[live].sum(1, keepdims=True)
-    twin = (np.abs(rows[:, None] - rows[None]).max(2) < 1e-10).argmax(1)      # the first row with the same p(y|x)
-    kept, group = np.unique(twin, return_inverse=True)
-    conditional, weight = rows[kept], np.bincount(group, joint[live].sum(1))
+    twin = (np.abs(rows[:, None] - rows).max(2) < 1e-10).argmax(1)            # the first row with the same p(y|x)
+    group = np.unique(twin, return_inverse=True)[1]
+    reduced = np.eye(group.max() + 1)[group].T @ joint[live]
+    weight, conditional = reduced.sum(1), reduced / reduced.sum(1, keepdims=True)
 
-    n, inside = len(kept), (betas > 1e-9) & (betas < 1)
+    n, inside = len(weight), (betas > 1e-9) & (betas < 1)
     everything, nothing = np.eye(n), np.eye(n)[np.zeros(n, dtype=int)]
     found = [everything[None], nothing[None]]
     if inside.any():
@@ -335,10 +336,11 @@ def information_bottleneck(
     complexity, relevance = _complexity_and_relevance(found, weight, conditional)
     choice = (relevance - betas[:, None] * complexity).argmax(1)
     choice[betas <= 1e-9], choice[betas >= 1] = 0, 1
-    clusters = (found.sum(1) > 0).sum(1)[choice]
+    clusters = (found.sum(1) > 0).sum(1)
+    complexity, relevance = np.where(clusters > 1, [complexity, relevance], 0)
 
     place = np.where(found.sum(1) > 0, (weight * np.arange(n)) @ found / np.maximum(weight @ found, _TINY), np.inf)
-    found = np.take_along_axis(found, place.argsort(1, kind="stable")[:, None], 2)[choice, :, :clusters.max()]
+    found = np.take_along_axis(found, place.argsort(1, kind="stable")[:, None], 2)[choice, :, :clusters[choice].max()]
     encoders = np.broadcast_to((weight @ found)[:, None], (len(betas), len(joint), found.shape[2])).copy()
     encoders[:, live] = found[:, group]                                        # a row that never happens keeps p(t)
-    return BottleneckCurve(joint, betas, complexity[choice], relevance[choice], clusters, encoders)
+    return BottleneckCurve(joint, betas, complexity[choice], relevance[choice], clusters[choice], encoders)

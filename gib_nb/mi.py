@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['BOUNDS', 'log_mean_exp', 'dv_loss', 'StatisticsNetwork', 'SeparableNetwork', 'negative_pairs', 'parse_negatives',
-           'dv_value', 'shift_gradients', 'all_gradients', 'perm_gradients', 'dedup_gradients', 'value_and_gradient',
-           'pair_gradients', 'frozen_dv', 'EmbeddingBank', 'check_finite', 'InnerLoop', 'cosine', 'nwj_loss',
+           'dv_value', 'ShiftPairs', 'all_gradients', 'perm_gradients', 'dedup_gradients', 'pair_gradients',
+           'value_and_gradient', 'frozen_dv', 'EmbeddingBank', 'check_finite', 'InnerLoop', 'cosine', 'nwj_loss',
            'infonce_loss', 'smile_loss', 'EstimateWarning', 'MemorisationWarning', 'MIEstimate', 'estimate_warnings',
            'check_pairs', 'gaussian_ranks', 'held_out_value', 'estimate_mi', 'labelled_graphs', 'GraphTask',
            'graph_task', 'isomorphism_classes']
@@ -159,23 +159,42 @@ def dv_value(critic: nn.Module,  # any critic with forward(x, y)
     return critic(x, y).mean() - log_mean_exp(critic(x[i], y[j]), len(i))
 
 # %% ../nbs/01_mi.ipynb #6e88ca01
-def shift_gradients(a: Tensor, b: Tensor, w: Tensor, K: int):
-    "Value and gradients by a [N, h], b [N, h], w [h] with the K cyclic shifts as negatives."
-    N, h = a.shape
-    H = a.new_empty(K + 1, N, h)
-    torch.add(a, torch.cat([b, b[:K]]).as_strided((K + 1, N, h), (h, h, 1)), out=H).relu_()
-    f = (H.view(-1, h) @ w).view(K + 1, N)
-    log_sum = f[1:].reshape(-1).logsumexp(0)
-    q = -(f - log_sum).exp()
-    q[0] = 1 / N
-    grad_w = q.view(-1) @ H.view(-1, h)
-    D = a.new_zeros(K + 1, N + K, h)
-    torch.mul(H.sign_(), q.unsqueeze(-1), out=D[:, :N])
-    grad_a = D[:, :N].sum(0)
-    reach = D.as_strided((K + 1, N + K, h), ((N + K - 1) * h, h, 1)).sum(0)
-    grad_b = reach[:N]
-    grad_b[:K] += reach[N:]
-    return f[0].mean() - log_sum + math.log(K) + math.log(N), grad_a * w, grad_b * w, grad_w
+class ShiftPairs:
+    "Workspace for N pairs with K cyclic shifts as negatives: value and gradients by a [N, h], b [N, h], w [h]."
+    def __init__(self, N: int, K: int, h: int, like: Tensor):
+        self.N, self.K, self.log_count = N, K, math.log(K) + math.log(N)
+        padded = like.new_zeros(N + K, h)
+        self.b, self.b_head, self.b_tail = padded[:N], padded[:K], padded[N:]
+        self.partners = padded.as_strided((K + 1, N, h), (h, h, 1))
+        H = like.new_zeros(K + 1, N + K, h)  # rows N… stay 0, so that `reach` may run over the edge
+        self.all_H, self.H, self.rows = H, H[:, :N], H.view(-1, h)
+        self.reach = H.as_strided((K + 1, N + K, h), ((N + K - 1) * h, h, 1))
+        q = like.new_zeros(K + 1, N + K)
+        self.q, self.q_rows, self.q_column = q, q.view(-1), q.unsqueeze(-1)
+        self.joint, self.shifted, self.negative, self.beyond = q[0, :N], q[1:], q[1:, :N], q[:, N:]
+        self.grad_a, grad_b = like.new_empty(N, h), like.new_empty(N + K, h)
+        self.all_grad_b, self.grad_b, self.grad_head, self.grad_tail = grad_b, grad_b[:N], grad_b[:K], grad_b[N:]
+        self.grad_w = like.new_empty(h)
+
+    def gradients(self, a: Tensor, b: Tensor, w: Tensor):
+        "Value and the three gradients; the tensors returned are overwritten by the next call."
+        self.b.copy_(b)
+        self.b_tail.copy_(self.b_head)
+        torch.add(a, self.partners, out=self.H)
+        self.rows.relu_()
+        torch.mv(self.rows, w, out=self.q_rows)          # the scores f
+        joint, top = self.joint.mean(), self.negative.max()
+        self.q.sub_(top).exp_()
+        self.beyond.zero_()
+        total = self.shifted.sum()
+        self.q.div_(-total)                              # and now their derivatives q
+        self.joint.fill_(1 / self.N)
+        torch.mv(self.rows.t(), self.q_rows, out=self.grad_w)
+        self.all_H.sign_().mul_(self.q_column)
+        torch.sum(self.H, 0, out=self.grad_a).mul_(w)
+        torch.sum(self.reach, 0, out=self.all_grad_b).mul_(w)
+        self.grad_head.add_(self.grad_tail)
+        return joint - top - total.log_() + self.log_count, self.grad_a, self.grad_b, self.grad_w
 
 # %% ../nbs/01_mi.ipynb #31231067
 def all_gradients(a: Tensor, b: Tensor, w: Tensor, block: int = 2 ** 18):
@@ -238,6 +257,25 @@ def dedup_gradients(a: Tensor,      # [K, h], first half of each distinct x
     return value, H.sum(1) * w, H.sum(0) * w, grad_w
 
 # %% ../nbs/01_mi.ipynb #ab55b7e3
+def pair_gradients(a: Tensor, b: Tensor, w: Tensor,
+                   negatives: str = "shift:8",  # "shift:K", "all", "perm" or "dedup"
+                   generator: torch.Generator | None = None,  # used by "perm"
+                   index: Tensor | None = None,  # with "dedup": [N], the distinct x of each y
+                   workspace: ShiftPairs | None = None,  # with "shift:K": reused by an inner loop
+                   ):  # value, gradients by a, b and w
+    "Value and gradients by the two halves and the output weights, for one choice of negatives."
+    kind, K = parse_negatives(negatives, len(b))
+    if kind == "shift":
+        return (workspace or ShiftPairs(len(b), K, len(w), w)).gradients(a, b, w)
+    if kind == "all":
+        return all_gradients(a, b, w)
+    if kind == "perm":
+        return perm_gradients(a, b, w, torch.randperm(len(b), generator=generator).to(b.device))
+    if index is None:
+        raise ValueError('expected index [N], the distinct x of each y, with negatives="dedup" (got None)')
+    return dedup_gradients(a, b, w, index)
+
+@torch.no_grad()
 def value_and_gradient(critic: StatisticsNetwork,
                        x: Tensor,  # [N, d]; with negatives "dedup" the distinct values [K, d]
                        y: Tensor,  # [N, e]
@@ -246,25 +284,18 @@ def value_and_gradient(critic: StatisticsNetwork,
                        index: Tensor | None = None,  # with "dedup": [N], the distinct x of each y
                        ) -> tuple[Tensor, Tensor]:   # value in nats, gradient shaped as critic.flat
     "The Donsker–Varadhan value and its gradient by the critic's parameters, without autograd."
-    with torch.no_grad():
-        a, b = critic.halves(x, y)
-        w = critic.parts()[3]
-        value, grad_a, grad_b, grad_w = pair_gradients(a, b, w, negatives, generator, index)
-        gradient = torch.cat([(x.T @ grad_a).view(-1), (y.T @ grad_b).view(-1), grad_a.sum(0), grad_w, grad_w.new_zeros(1)])
+    value, *grads = pair_gradients(*critic.halves(x, y), critic.parts()[3], negatives, generator, index)
+    gradient = torch.zeros_like(critic.flat)
+    _through_first_layer(critic.parts(gradient), x, y, *grads)
     return value, gradient
 
-def pair_gradients(a, b, w, negatives="shift:8", generator=None, index=None):
-    "Value and gradients by the two halves and the output weights, for one choice of negatives."
-    kind, K = parse_negatives(negatives, len(b))
-    if kind == "shift":
-        return shift_gradients(a, b, w, K)
-    if kind == "all":
-        return all_gradients(a, b, w)
-    if kind == "perm":
-        return perm_gradients(a, b, w, torch.randperm(len(b), generator=generator).to(b.device))
-    if index is None:
-        raise ValueError('expected index [N], the distinct x of each y, with negatives="dedup" (got None)')
-    return dedup_gradients(a, b, w, index)
+def _through_first_layer(parts, x, y, grad_a, grad_b, grad_w):
+    "Write the flat gradient, given as its views, from the gradients of the halves."
+    W_x, W_y, b, w, _ = parts
+    torch.mm(x.t(), grad_a, out=W_x)
+    torch.mm(y.t(), grad_b, out=W_y)
+    torch.sum(grad_a, 0, out=b)
+    w.copy_(grad_w)
 
 # %% ../nbs/01_mi.ipynb #d8d5ba0a
 class _DonskerVaradhan(torch.autograd.Function):
@@ -318,9 +349,10 @@ class EmbeddingBank:
         self._statistics = None
 
     def statistics(self) -> tuple[Tensor, Tensor]:
-        "Mean and spread [d + e], from up to 4,096 filled rows; a column that does not vary has spread 1."
+        "Mean and spread [d + e], from about 500 filled rows; a column that does not vary has spread 1."
         if self._statistics is None:
-            self._statistics = _mean_and_spread(self.pairs[self.filled.nonzero()[:4096, 0]])
+            rows = self.filled.nonzero()[:, 0]
+            self._statistics = _mean_and_spread(self.pairs[rows[::max(1, len(rows) // 500)]])
         return self._statistics
 
     def standardise(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
@@ -341,7 +373,7 @@ class EmbeddingBank:
             rows = torch.stack([torch.randperm(n, generator=generator)[:size] for _ in range(count)])
         else:
             rows = torch.randint(n, (count, size), generator=generator)
-        return (self.pairs[filled[rows.to(filled.device)]] - mean) / spread
+        return self.pairs[filled[rows.to(filled.device)]].sub_(mean).div_(spread)
 
 def _mean_and_spread(values: Tensor) -> tuple[Tensor, Tensor]:
     mean, spread = values.mean(0), values.std(0, correction=0)
@@ -372,9 +404,11 @@ class InnerLoop:
 
     def forget(self):
         "Empty the moments of Adam."
-        self.first, self.second = torch.zeros_like(self.critic.flat.data), torch.zeros_like(self.critic.flat.data)
+        self.first, self.second, self.gradient = (torch.zeros_like(self.critic.flat.data) for _ in range(3))
+        self.gradient_parts = self.critic.parts(self.gradient)
         self.count = 0
 
+    @torch.no_grad()
     def run(self,
             bank: EmbeddingBank,
             ) -> list[float]:  # the value in nats seen at each step, on its own minibatch
@@ -384,21 +418,29 @@ class InnerLoop:
             self.forget()
         if not self.steps:
             return []
-        values, d = [], bank.x_dim
-        for t, pairs in enumerate(bank.minibatches(self.steps, self.batch_size, self.generator)):
-            value, gradient = value_and_gradient(self.critic, pairs[:, :d], pairs[:, d:], self.negatives, self.generator)
-            self.ascend(gradient, self.learning_rate * cosine(t, self.steps))
-            values.append(value)
-        return torch.stack(values).tolist()
+        parts, d = [part.detach() for part in self.critic.parts()], bank.x_dim
+        minibatches = bank.minibatches(self.steps, self.batch_size, self.generator)
+        kind, K = parse_negatives(self.negatives, minibatches.shape[1])
+        workspace = ShiftPairs(minibatches.shape[1], K, self.critic.hidden, parts[0]) if kind == "shift" else None
+        return torch.stack([self.step(parts, pairs[:, :d], pairs[:, d:], self.learning_rate * cosine(t, self.steps), workspace)
+                            for t, pairs in enumerate(minibatches)]).tolist()
 
-    @torch.no_grad()
+    def step(self, parts, x: Tensor, y: Tensor, learning_rate: float, workspace: ShiftPairs | None) -> Tensor:
+        "One ascent step of the critic, given as its views, on one minibatch; returns the value before the step."
+        W_x, W_y, b, w, _ = parts
+        value, *grads = pair_gradients(torch.addmm(b, x, W_x), torch.mm(y, W_y), w, self.negatives, self.generator,
+                                       workspace=workspace)
+        _through_first_layer(self.gradient_parts, x, y, *grads)
+        self.ascend(self.gradient, learning_rate)
+        return value
+
     def ascend(self, gradient: Tensor, learning_rate: float):
         "One step of Adam (Kingma and Ba) uphill, on the flat parameters."
         self.count += 1
         self.first.lerp_(gradient, .1)
         self.second.mul_(.999).addcmul_(gradient, gradient, value=.001)
         scale = math.sqrt(1 - .999 ** self.count)
-        self.critic.flat.data.addcdiv_(self.first, self.second.sqrt().add_(1e-8 * scale),
+        self.critic.flat.detach().addcdiv_(self.first, self.second.sqrt().add_(1e-8 * scale),
                                        value=learning_rate * scale / (1 - .9 ** self.count))
 
 def cosine(t: int, steps: int) -> float:

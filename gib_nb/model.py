@@ -28,10 +28,11 @@ class GIBOutput:
 class SubgraphGenerator(nn.Module):
     "Node embeddings [n, d] → soft assignment S [n, 2]; column 0 is \"in G_sub\" (the paper's MLP with θ₂)."
     def __init__(self,
-                 channels: int,  # width d of the node embeddings
+                 channels: int,     # width d of the node embeddings
+                 hidden: int = 16,  # hidden units
                  ):
         super().__init__()
-        self.score = nn.Sequential(nn.Linear(channels, channels), nn.Tanh(), nn.Linear(channels, 1))
+        self.score = nn.Sequential(nn.Linear(channels, hidden), nn.Tanh(), nn.Linear(hidden, 1))
 
     def forward(self, x: Tensor) -> Tensor:
         p = self.score(x).sigmoid()

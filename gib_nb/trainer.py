@@ -192,7 +192,7 @@ class Run:
         g, s = output.graph_embedding, output.subgraph_embedding
         bank = self.bank if self.config.memory == "bank" else EmbeddingBank.of(g.detach(), s.detach())
         self.inner.run(bank)
-        return frozen_dv(self.critic, *bank.standardise(g, s))
+        return frozen_dv(self.critic, *bank.standardise(g, s), self.config.negatives, self.generator)
 
     def has_negatives(self, batch: Batch) -> bool:
         "A tail batch of one graph has no second graph to pair with: its MI term is skipped, and said once."

@@ -136,8 +136,8 @@ def test_interpretation_files(data_root, name, count, mean):
 
 # ---- files in the TU format ---------------------------------------------------------------------------------------
 
-TINY = {"A": "1, 2\n2, 1\n1, 2\n2, 1\n1, 1\n4, 5\n5, 4\n", "graph_indicator": "1\n1\n1\n2\n2\n3\n",
-        "graph_labels": "2\n1\n2\n", "node_labels": "3\n5\n3\n4\n4\n3\n", "edge_gt": "1\n1\n1\n1\n0\n0\n0\n"}
+TINY = {"A": "1, 1\n1, 2\n2, 1\n1, 2\n2, 1\n4, 5\n5, 4\n", "graph_indicator": "1\n1\n1\n2\n2\n3\n",
+        "graph_labels": "2\n1\n2\n", "node_labels": "3\n5\n3\n4\n4\n3\n", "edge_gt": "0\n1\n1\n1\n1\n0\n0\n"}
 
 
 def write_tiny(folder, name="TINY", **changes):

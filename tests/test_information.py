@@ -178,7 +178,7 @@ def test_sign_channel_known_values():
 def test_sign_channel_gradient_is_the_slope():
     middle = np.geomspace(.02, 50, 30)
     high, low = (sign_channel_mutual_information(middle * (1 + h)) for h in (1e-4, -1e-4))
-    np.testing.assert_allclose(sign_channel_gradient(middle), (high - low) / (2e-4 * middle), rtol=2e-6, atol=1e-11)
+    np.testing.assert_allclose(sign_channel_gradient(middle), (high - low) / (2e-4 * middle), rtol=2e-6, atol=1e-10)
 
 
 def test_sign_channel_shapes_and_order():
@@ -217,9 +217,8 @@ def test_sign_channel_refuses(call):
 
 def check(curve):
     "What every curve must satisfy."
-    informations = np.array([[mutual_information(joint.T @ encoder) if False else mutual_information(encoder.T @ joint),
-                              mutual_information(joint.sum(1)[:, None] * encoder)]
-                             for joint, encoder in ((curve.joint, encoder) for encoder in curve.encoders)])
+    informations = [[mutual_information(encoder.T @ curve.joint), mutual_information(curve.joint.sum(1)[:, None] * encoder)]
+                    for encoder in curve.encoders]
     np.testing.assert_allclose(informations, np.stack([curve.relevance, curve.complexity], 1), atol=1e-9)
     np.testing.assert_allclose(curve.encoders.sum(2), 1, atol=1e-12)
     used = (curve.joint.sum(1) @ curve.encoders > 0)
@@ -310,6 +309,13 @@ def test_certificate_of_global_optimality(seed):
     assert optimality_gap(joint, information_bottleneck(joint)).max() < 5e-4
 
 
+@pytest.mark.parametrize("seed", [9, 23, 46])
+def test_annealing_leaves_the_local_optimum_of_a_single_start(seed):
+    "From a cluster for every x alone, Blahut-Arimoto stops at a gap of 5e-4 and more in these tables."
+    joint = random_table(seed)
+    assert optimality_gap(joint, information_bottleneck(joint)).max() < 1e-5
+
+
 def test_certificate_notices_a_worse_encoder():
     joint = random_table(1)
     curve = information_bottleneck(joint)
@@ -324,7 +330,8 @@ def test_binary_x_against_the_concave_envelope(joint):
     "With two rows an encoder is a way to split p(x=1) into points q; the best value is a concave envelope, found by trying all pairs."
     joint = np.array(joint)
     p, channel = joint.sum(1), joint / joint.sum(1, keepdims=True)
-    q = np.linspace(0, 1, 1001)
+    ends = np.geomspace(1e-12, .01, 300)
+    q = np.concatenate([[0], ends, np.linspace(.01, .99, 500), 1 - ends, [1]])
     row_entropy = np.array([entropy([a, 1 - a]) for a in q])
     label_entropy = np.array([entropy((1 - a) * channel[0] + a * channel[1]) for a in q])
     curve = information_bottleneck(joint, np.linspace(0, 1, 21))
@@ -388,7 +395,6 @@ def test_block_table_has_as_many_clusters_as_blocks(sizes):
     assert (curve.clusters[:-1] == len(sizes)).all() and curve.clusters[-1] == 1
     np.testing.assert_allclose(curve.relevance[:-1], entropy(joint.sum(0)), atol=1e-9)
     np.testing.assert_allclose(curve.complexity[:-1], entropy(joint.sum(0)), atol=1e-9)
-    assert ((curve.encoders[:-1] > .5).argmax(2)[:, :, None] == (curve.encoders[:-1] > .5).argmax(2)[:, None]).shape[0] == 50
     together = rows @ rows.T > 0
     for encoder in curve.encoders[:-1]:
         assert ((encoder @ encoder.T > .5) == together).all()
