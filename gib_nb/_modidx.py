@@ -247,6 +247,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                 'gib_nb.trainer.find_collapse': ('trainer.html#find_collapse', 'gib_nb/trainer.py'),
                                 'gib_nb.trainer.fingerprint': ('trainer.html#fingerprint', 'gib_nb/trainer.py'),
                                 'gib_nb.trainer.forward': ('trainer.html#forward', 'gib_nb/trainer.py'),
+                                'gib_nb.trainer.history_figure': ('trainer.html#history_figure', 'gib_nb/trainer.py'),
                                 'gib_nb.trainer.load_run_state': ('trainer.html#load_run_state', 'gib_nb/trainer.py'),
                                 'gib_nb.trainer.pack': ('trainer.html#pack', 'gib_nb/trainer.py'),
                                 'gib_nb.trainer.probe': ('trainer.html#probe', 'gib_nb/trainer.py'),

@@ -85,7 +85,7 @@ def connectivity_loss(
     edge_index: torch.Tensor,  # [2, E] int64
     batch: torch.Tensor | None = None,  # [n] int64, the graph of each node; None: all nodes are one graph
     num_graphs: int | None = None,  # N; None: the largest number in batch + 1
-) -> torch.Tensor:  # scalar between 0 and √2, of the assignment's type
+) -> torch.Tensor:  # scalar between 0 and 2 (every edge is cut), of the assignment's type
     "Mean over the graphs that have an edge of ‖Norm(SᵀAS) − I₂‖_F (eq. 14 of the paper); no NaN in value or gradient."
     matrix = connectivity_matrix(assignment, edge_index, batch, num_graphs)
     off = row_shares(matrix) - torch.eye(2, dtype=matrix.dtype, device=matrix.device)
@@ -97,7 +97,7 @@ def connectivity_loss_published(
     edge_index: torch.Tensor,  # [2, E] int64
     batch: torch.Tensor | None = None,  # [n] int64, the graph of each node; None: all nodes are one graph
     num_graphs: int | None = None,  # N; None: the largest number in batch + 1
-) -> torch.Tensor:  # scalar between 0 and 1, of the assignment's type
+) -> torch.Tensor:  # scalar between 0 and 1 (every edge is cut), of the assignment's type
     "Mean over the graphs that have an edge of the mean squared error between diag Norm(SᵀAS) and (1, 1): the paper's published code, per graph."
     matrix = connectivity_matrix(assignment, edge_index, batch, num_graphs)
     off = 1 - row_shares(matrix).diagonal(dim1=1, dim2=2)

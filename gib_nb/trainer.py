@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['GIBConfig', 'ramp_factor', 'InputFormat', 'Run', 'build_model', 'evaluate', 'forward', 'train_epoch',
            'CollapseWarning', 'find_collapse', 'probe', 'write_atomically', 'pack', 'unpack', 'run_state',
-           'load_run_state', 'GIBTrainer', 'Attempt', 'fingerprint']
+           'load_run_state', 'GIBTrainer', 'Attempt', 'fingerprint', 'history_figure']
 
 # %% ../nbs/08_trainer.ipynb #dee1dc39
 import dataclasses
@@ -592,3 +592,30 @@ def fingerprint(config: GIBConfig, graphs: list[Data]) -> str:
         for tensor in (graph.x, graph.edge_index, graph.y):
             digest.update(tensor.cpu().numpy().tobytes())
     return digest.hexdigest()
+
+# %% ../nbs/08_trainer.ipynb #cfd03e94
+def history_figure(history: dict,  # `trainer.history`
+                   ):              # plotly figure
+    "Losses, estimate of I(G;G_sub), score and share of nodes kept against the epoch; the chosen epoch is marked."
+    import plotly.graph_objects as go
+    from plotly.subplots import make_subplots
+    steps, epochs = history["steps"], history["epochs"]
+    rows = [[step for step in steps if step["epoch"] == epoch["epoch"]] for epoch in epochs]
+    mean = lambda name: [float(np.mean([step[name] for step in row])) if row else None for row in rows]
+    number = [epoch["epoch"] + 1 for epoch in epochs]
+    figure = make_subplots(1, 2, subplot_titles=("losses", "score, nodes kept, nats"), horizontal_spacing=.12)
+    curves = [(1, "L_cls, training", mean("classification"), "#0072B2", "solid"),
+              (1, "L_cls, validation", [epoch["classification"] for epoch in epochs], "#0072B2", "dot"),
+              (1, "L_con", mean("connectivity"), "#E69F00", "solid"),
+              (2, "score, validation", [epoch["score"] for epoch in epochs], "#009E73", "solid"),
+              (2, "nodes kept", mean("kept"), "#CC79A7", "solid"),
+              (2, "L_MI (estimate)", mean("mutual_information"), "#D55E00", "solid")]
+    for column, name, y, colour, dash in curves:
+        figure.add_scatter(x=number, y=[value if value is not None and np.isfinite(value) else None for value in y], name=name,
+                           mode="lines", line={"color": colour, "dash": dash, "width": 2}, row=1, col=column)
+    figure.add_vline(x=history["best_epoch"] + 1, line={"color": "#999", "dash": "dash", "width": 1})
+    figure.update_xaxes(title="epoch", showgrid=False, zeroline=False)
+    figure.update_yaxes(gridcolor="#eee", zeroline=False)
+    figure.update_layout(template="none", width=640, height=320, margin={"l": 40, "r": 10, "t": 30, "b": 90},
+                         legend={"orientation": "h", "y": -.25}, font={"size": 11})
+    return figure

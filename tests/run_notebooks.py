@@ -1,6 +1,6 @@
-"""Execute notebooks in place for committing: `python tests/run_notebooks.py [notebook ...]`.
+"""Execute notebooks in place for committing: `python tests/run_notebooks.py [--slow] [notebook ...]`.
 
-Cells flagged `#| slow`, `#| cuda`, `#| notest` or `#| eval: false` keep the outputs they have.
+Cells flagged `#| slow` (unless asked for), `#| cuda`, `#| notest` or `#| eval: false` keep the outputs they have.
 Widget state and execution counts are dropped, so that a second run changes nothing.
 """
 import os
@@ -12,7 +12,7 @@ import nbformat
 from nbclient import NotebookClient
 
 os.environ.setdefault("PLOTLY_RENDERER", "plotly_mimetype+png")
-SKIP = {"slow", "cuda", "notest"}
+SKIP = {"slow", "cuda", "notest"} - ({"slow"} if "--slow" in sys.argv else set())
 NBS = pathlib.Path(__file__).parents[1] / "nbs"
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
@@ -56,7 +56,7 @@ def run(path):
 
 
 if __name__ == "__main__":
-    paths = [pathlib.Path(name).resolve() for name in sys.argv[1:]] or sorted(
+    paths = [pathlib.Path(name).resolve() for name in sys.argv[1:] if name != "--slow"] or sorted(
         path for path in NBS.rglob("*.ipynb") if ".ipynb_checkpoints" not in path.parts)
     for path in paths:
         run(path)

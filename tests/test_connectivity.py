@@ -127,6 +127,11 @@ def test_two_triangles():
     assert connectivity_loss_published(S, TRIANGLES).item() == pytest.approx(1 / 49, rel=1e-6)
 
 
+def test_the_largest_values_belong_to_a_selection_that_cuts_every_edge():
+    square = torch.tensor([[0, 1, 2, 3, 1, 2, 3, 0], [1, 2, 3, 0, 0, 1, 2, 3]])
+    assert [loss(sides(torch.tensor([1., 0, 1, 0])), square).item() for loss in LOSSES] == [2, 1]
+
+
 @pytest.mark.parametrize("p, norm, published", [
     (.5, 1, .25),
     (.999, math.sqrt(2 * (.999 ** 2 + .001 ** 2)), (.999 ** 2 + .001 ** 2) / 2),  # close to √2: the collapse seen in training

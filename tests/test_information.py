@@ -43,6 +43,7 @@ def loop_mutual_information(joint):
                for x in range(joint.shape[0]) for y in range(joint.shape[1]) if joint[x, y] > 0)
 
 
+@settings(deadline=None)
 @given(tables())
 def test_table_identities(joint):
     x, y, both = entropy(joint.sum(1)), entropy(joint.sum(0)), entropy(joint)
@@ -56,6 +57,7 @@ def test_table_identities(joint):
     assert 0 <= x <= np.log(joint.shape[0]) + SLACK
 
 
+@settings(deadline=None)
 @given(tables(), st.data())
 def test_processing_loses_information(joint, data):
     names = np.array(data.draw(st.lists(st.integers(0, 2), min_size=len(joint), max_size=len(joint))))
@@ -63,6 +65,7 @@ def test_processing_loses_information(joint, data):
     assert mutual_information(summary) <= mutual_information(joint) + SLACK
 
 
+@settings(deadline=None)
 @given(st.integers(1, 8).flatmap(lambda size: st.tuples(tables(st.just(1), st.just(size)), tables(st.just(1), st.just(size)))))
 def test_divergence_is_non_negative_and_infinite_only_where_q_forbids_p(pair):
     p, q = pair
@@ -119,6 +122,7 @@ def test_correlated_pairs(d, rho):
     assert gaussian_mutual_information(covariance, d) == pytest.approx(-d / 2 * np.log1p(-rho**2), rel=1e-9, abs=1e-18)
 
 
+@settings(deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 3), st.integers(1, 3))
 def test_gaussian_equals_determinants_and_ignores_mixing_of_a_side(seed, left, right):
     generator = np.random.default_rng(seed)
