@@ -91,7 +91,7 @@ def gaussian_mutual_information(
     covariance,  # symmetric positive definite matrix [d, d]
     split,       # the first `split` coordinates are X, the others Y
 ) -> float:      # nats
-    "I(X;Y) = −½ Σ log(1 − ρ²) in nats over the canonical correlations ρ; ValueError if the matrix is no covariance or I is infinite."
+    "I(X;Y) = −½ Σ log(1 − ρ²) in nats over the canonical correlations ρ; ValueError if this is no covariance or I is infinite."
     covariance = np.asarray(covariance, dtype=float)
     if covariance.ndim != 2 or covariance.shape[0] != covariance.shape[1] or not np.isfinite(covariance).all():
         raise ValueError(f"expected a finite square covariance matrix (got shape {covariance.shape})")
@@ -218,7 +218,8 @@ def _merge(encoder, weight, conditional, beta, tolerance):
         cost = gain[:, first] + gain[:, second] - _column_gain(some[:, first] + some[:, second], conditional, price)
         empty = some.sum(2) == 0
         cost[empty[:, first] | empty[:, second]] = np.inf
-        pair, batch = cost.argmin(1)[cost.min(1) < tolerance], batch[cost.min(1) < tolerance]
+        cheap = cost.min(1) < tolerance
+        pair, batch = cost.argmin(1)[cheap], batch[cheap]
         columns[batch, first[pair]] += columns[batch, second[pair]]
         columns[batch, second[pair]] = 0
     return columns.swapaxes(1, 2) / weight[:, None]
@@ -284,8 +285,8 @@ class BottleneckCurve:
         figure.add_scatter(x=[0, total, reach], y=[0, total, total], mode="lines", name="no summary lies above",
                            line=dict(color="black", dash="dot", width=1), row=1, col=1)
         figure.add_scatter(x=self.complexity, y=self.relevance, customdata=self.beta, mode="lines+markers", name="best summaries",
-                           line_color="#0072B2", marker_size=5, hovertemplate="β %{customdata:.3f}<br>I(X;T) %{x:.3f}<br>I(Y;T) %{y:.3f}<extra></extra>",
-                           row=1, col=1)
+                           line_color="#0072B2", marker_size=5, row=1, col=1,
+                           hovertemplate="β %{customdata:.3f}<br>I(X;T) %{x:.3f}<br>I(Y;T) %{y:.3f}<extra></extra>")
         figure.add_scatter(x=self.beta, y=self.clusters, mode="lines+markers", line=dict(color="#D55E00", shape="hv"), marker_size=4,
                            showlegend=False, name="clusters", row=1, col=2)
         figure.add_vline(critical_beta(self.joint), line=dict(color="black", dash="dot", width=1), row=1, col=2,
@@ -314,7 +315,10 @@ def information_bottleneck(
     betas=None,           # increasing β ≥ 0; default 51 values from 0 to 1
     seed=0,               # of the random restarts
 ) -> BottleneckCurve:
-    "Encoders p(t|x) that maximise I(Y;T) − β I(X;T) along a path of β, by Blahut–Arimoto (Tishby, Pereira and Bialek, 1999, whose β is 1/ours)."
+    """Encoders p(t|x) that maximise I(Y;T) − β I(X;T) in nats along a path of β; ValueError for a bad table or path.
+
+    By Blahut–Arimoto (Tishby, Pereira and Bialek, 1999, whose β is 1/ours). Made for tables of up to some tens of rows.
+    """
     joint = _table(joint)
     betas = np.linspace(0, 1, 51) if betas is None else np.asarray(betas, dtype=float)
     if betas.ndim != 1 or len(betas) == 0 or not np.isfinite(betas).all() or betas[0] < 0 or (np.diff(betas) <= 0).any():

@@ -1,0 +1,16 @@
+"""`python -m tests.benchmarks [name ...]`: run the benchmarks and write tests/benchmarks/results/NAME.json."""
+import importlib
+import sys
+import time
+
+from .common import write
+
+NAMES = ("case_study", "estimator", "motif", "mutag", "cost")
+
+for name in sys.argv[1:] or NAMES:
+    if name not in NAMES:
+        sys.exit(f"expected benchmarks among {', '.join(NAMES)} (got {name})")
+    start = time.time()
+    result = importlib.import_module(f"tests.benchmarks.{name}").run()
+    write(name, result | {"seconds": round(time.time() - start)})
+    print(f"{name}: {time.time() - start:.0f} s", flush=True)
