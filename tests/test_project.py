@@ -1,0 +1,119 @@
+"""The two halves of the project agree: settings, notebooks and package."""
+import configparser
+import filecmp
+import importlib
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[1]
+NOTEBOOKS = sorted(path for path in (ROOT / "nbs").rglob("*.ipynb") if ".ipynb_checkpoints" not in path.parts)
+
+
+def run(code, **kwargs):
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, **kwargs).stdout.strip()
+
+
+def settings():
+    parser = configparser.ConfigParser(delimiters=["="], interpolation=None)
+    parser.read(ROOT / "settings.ini")
+    return parser["DEFAULT"]
+
+
+def test_settings_agree_with_pyproject():
+    import gib_nb
+    ours = settings()
+    with open(ROOT / "pyproject.toml", "rb") as file:
+        theirs = tomllib.load(file)
+    assert ours["version"] == gib_nb.__version__
+    assert ours["lib_name"] == theirs["project"]["name"]
+    assert ">=" + ours["min_python"] == theirs["project"]["requires-python"]
+    assert ours["description"] == theirs["project"]["description"]
+    for key in ("lib_path", "nbs_path", "doc_path", "readme_nb", "tst_flags", "allowed_cell_metadata_keys"):
+        assert ours[key] == theirs["tool"]["nbdev"].get(key, "nbs"), key
+
+
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory):
+    "The project's sources in a folder of their own, exported and cleaned anew."
+    folder = tmp_path_factory.mktemp("project")
+    for name in ("nbs", "gib_nb"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints"))
+    for name in ("settings.ini", "pyproject.toml", "README.md"):
+        shutil.copy(ROOT / name, folder / name)
+    for command in ("nbdev_export", "nbdev_clean"):
+        subprocess.run([str(pathlib.Path(sys.executable).with_name(command))], cwd=folder, check=True, capture_output=True)
+    return folder
+
+
+def test_package_equals_notebooks(copied):
+    "Exporting again changes nothing."
+    modules = sorted(path.name for path in (copied / "gib_nb").glob("*.py"))
+    assert modules == sorted(path.name for path in (ROOT / "gib_nb").glob("*.py"))
+    different = [name for name in modules if not filecmp.cmp(copied / "gib_nb" / name, ROOT / "gib_nb" / name, shallow=False)]
+    assert not different, f"exported modules differ from the notebooks: {different}; run make export"
+
+
+def test_notebooks_are_clean(copied):
+    "Cleaning again changes nothing."
+    different = [str(path.relative_to(ROOT)) for path in NOTEBOOKS
+                 if not filecmp.cmp(copied / path.relative_to(ROOT), path, shallow=False)]
+    assert not different, f"notebooks are not clean: {different}; run make notebooks"
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebook_is_fit_to_commit(path):
+    "Small, without widget state, without errors, and with no trace of the machine it ran on."
+    assert path.stat().st_size < 200_000
+    notebook = json.loads(path.read_text())
+    assert "widgets" not in notebook["metadata"]
+    for cell in notebook["cells"]:
+        for output in cell.get("outputs", []):
+            assert output["output_type"] != "error", "".join(cell["source"])
+            assert "application/vnd.jupyter.widget-view+json" not in output.get("data", {})
+    assert not re.search(r"/(home|root|tmp|work|Users)/\w", path.read_text())
+
+
+@pytest.mark.parametrize("path", [path for path in NOTEBOOKS if re.match(r"\d\d_", path.name)], ids=lambda path: path.stem)
+def test_rooms_import_only_rooms_above(path):
+    "Data flows one way: a notebook imports modules with lower numbers."
+    number = {found.stem[3:]: int(found.stem[:2]) for found in NOTEBOOKS if re.match(r"\d\d_", found.name)}
+    source = "\n".join("".join(cell["source"]) for cell in json.loads(path.read_text())["cells"] if cell["cell_type"] == "code")
+    for imported in re.findall(r"from gib_nb\.(\w+) import", source):
+        assert number[imported] < int(path.stem[:2]), f"{path.stem} imports {imported}"
+
+
+def test_import_is_light():
+    "Importing the package and its command line loads neither torch nor RDKit."
+    heavy = run("import gib_nb, gib_nb.cli, sys; print([m for m in ('torch', 'rdkit', 'plotly', 'sklearn', 'pandas') if m in sys.modules])")
+    assert heavy == "[]"
+
+
+def test_public_names_resolve():
+    import gib_nb
+    for name in gib_nb.__all__:
+        assert getattr(gib_nb, name) is not None
+    assert set(dir(gib_nb)) == set(gib_nb.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        gib_nb.nothing
+
+
+@pytest.mark.parametrize("room", ["information", "mi", "case_study", "data", "molecules", "backbones", "connectivity", "model", "trainer", "cli"])
+def test_public_functions_are_documented(room):
+    "Every exported function and class has a docstring."
+    module = importlib.import_module(f"gib_nb.{room}")
+    for name in module.__all__:
+        thing = getattr(module, name)
+        if callable(thing) and getattr(thing, "__module__", "") == module.__name__:
+            assert thing.__doc__, f"{room}.{name}"
+
+
+def test_nbdev_still_imports():
+    "The pinned set of nbdev's own dependencies fits together."
+    run("import nbdev.test, nbdev.clean, nbdev.export")
