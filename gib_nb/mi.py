@@ -4,11 +4,11 @@
 
 # %% auto #0
 __all__ = ['BOUNDS', 'log_mean_exp', 'dv_loss', 'StatisticsNetwork', 'SeparableNetwork', 'negative_pairs', 'parse_negatives',
-           'dv_value', 'ShiftPairs', 'all_gradients', 'perm_gradients', 'dedup_gradients', 'pair_gradients',
-           'value_and_gradient', 'frozen_dv', 'EmbeddingBank', 'check_finite', 'InnerLoop', 'cosine', 'nwj_loss',
-           'infonce_loss', 'smile_loss', 'EstimateWarning', 'MemorisationWarning', 'MIEstimate', 'estimate_warnings',
-           'check_pairs', 'gaussian_ranks', 'held_out_value', 'estimate_mi', 'labelled_graphs', 'GraphTask',
-           'graph_task', 'isomorphism_classes']
+           'dv_value', 'ShiftPairs', 'shift_gradients', 'all_gradients', 'perm_gradients', 'dedup_gradients',
+           'pair_gradients', 'value_and_gradient', 'frozen_dv', 'EmbeddingBank', 'check_finite', 'InnerLoop', 'cosine',
+           'nwj_loss', 'infonce_loss', 'smile_loss', 'EstimateWarning', 'MemorisationWarning', 'MIEstimate',
+           'estimate_warnings', 'check_pairs', 'gaussian_ranks', 'held_out_value', 'estimate_mi', 'labelled_graphs',
+           'GraphTask', 'graph_task', 'isomorphism_classes']
 
 # %% ../nbs/01_mi.ipynb #5b3a7809
 import math
@@ -160,41 +160,43 @@ def dv_value(critic: nn.Module,  # any critic with forward(x, y)
 
 # %% ../nbs/01_mi.ipynb #6e88ca01
 class ShiftPairs:
-    "Workspace for N pairs with K cyclic shifts as negatives: value and gradients by a [N, h], b [N, h], w [h]."
+    "Workspace for N pairs with K cyclic shifts as negatives; fill `b` [N+K, h], then call `gradients`."
     def __init__(self, N: int, K: int, h: int, like: Tensor):
-        self.N, self.K, self.log_count = N, K, math.log(K) + math.log(N)
-        padded = like.new_zeros(N + K, h)
-        self.b, self.b_head, self.b_tail = padded[:N], padded[:K], padded[N:]
-        self.partners = padded.as_strided((K + 1, N, h), (h, h, 1))
-        H = like.new_zeros(K + 1, N + K, h)  # rows N… stay 0, so that `reach` may run over the edge
-        self.all_H, self.H, self.rows = H, H[:, :N], H.view(-1, h)
-        self.reach = H.as_strided((K + 1, N + K, h), ((N + K - 1) * h, h, 1))
-        q = like.new_zeros(K + 1, N + K)
-        self.q, self.q_rows, self.q_column = q, q.view(-1), q.unsqueeze(-1)
-        self.joint, self.shifted, self.negative, self.beyond = q[0, :N], q[1:], q[1:, :N], q[:, N:]
-        self.grad_a, grad_b = like.new_empty(N, h), like.new_empty(N + K, h)
-        self.all_grad_b, self.grad_b, self.grad_head, self.grad_tail = grad_b, grad_b[:N], grad_b[:K], grad_b[N:]
-        self.grad_w = like.new_empty(h)
+        self.N, self.K = N, K
+        self.b = like.new_zeros(N + K, h)                           # b with its first K rows repeated at the end
+        self.partners = self.b.as_strided((K + 1, N, h), (h, h, 1))  # row k: b_{i+k}
+        self.padded = like.new_zeros(K + 1, N + K, h)               # columns N… stay 0, so that `reach` may run over the edge
+        self.H, self.rows = self.padded[:, :N], self.padded.view(-1, h)
+        self.reach = self.padded.as_strided((K + 1, N + K, h), ((N + K - 1) * h, h, 1))
+        self.q = like.new_zeros(K + 1, N + K)
+        self.q_rows, self.q_column = self.q.view(-1), self.q.unsqueeze(-1)
+        self.joint, self.negative, self.beyond = self.q[0, :N], self.q[1:].view(-1), self.q[1:, N:]
+        self.grad_a, self.grad_b, self.grad_w = like.new_empty(N, h), like.new_empty(N + K, h), like.new_empty(h)
 
-    def gradients(self, a: Tensor, b: Tensor, w: Tensor):
-        "Value and the three gradients; the tensors returned are overwritten by the next call."
-        self.b.copy_(b)
-        self.b_tail.copy_(self.b_head)
+    def gradients(self, a: Tensor, w: Tensor, record: bool = True):
+        "Leave ∂a/w and ∂b/w (still to be multiplied by w) and ∂w in the workspace; returns the value, or None without `record`."
         torch.add(a, self.partners, out=self.H)
         self.rows.relu_()
-        torch.mv(self.rows, w, out=self.q_rows)          # the scores f
-        joint, top = self.joint.mean(), self.negative.max()
-        self.q.sub_(top).exp_()
-        self.beyond.zero_()
-        total = self.shifted.sum()
-        self.q.div_(-total)                              # and now their derivatives q
+        torch.mv(self.rows, w, out=self.q_rows)  # the scores f
+        self.beyond.fill_(-math.inf)
+        value = self.joint.mean() - self.negative.logsumexp(0) + math.log(self.K) + math.log(self.N) if record else None
+        torch.neg(self.negative.softmax(0), out=self.negative)  # and now their derivatives q
         self.joint.fill_(1 / self.N)
         torch.mv(self.rows.t(), self.q_rows, out=self.grad_w)
-        self.all_H.sign_().mul_(self.q_column)
-        torch.sum(self.H, 0, out=self.grad_a).mul_(w)
-        torch.sum(self.reach, 0, out=self.all_grad_b).mul_(w)
-        self.grad_head.add_(self.grad_tail)
-        return joint - top - total.log_() + self.log_count, self.grad_a, self.grad_b, self.grad_w
+        self.padded.sign_().mul_(self.q_column)
+        torch.sum(self.H, 0, out=self.grad_a)
+        torch.sum(self.reach, 0, out=self.grad_b)
+        return value
+
+def shift_gradients(a: Tensor, b: Tensor, w: Tensor, K: int):
+    "Value and gradients by a [N, h], b [N, h], w [h] with the K cyclic shifts as negatives."
+    N = len(a)
+    pairs = ShiftPairs(N, K, len(w), a)
+    torch.cat([b, b[:K]], out=pairs.b)
+    value = pairs.gradients(a, w)
+    grad_b = pairs.grad_b[:N]
+    grad_b[:K] += pairs.grad_b[N:]
+    return value, pairs.grad_a * w, grad_b * w, pairs.grad_w
 
 # %% ../nbs/01_mi.ipynb #31231067
 def all_gradients(a: Tensor, b: Tensor, w: Tensor, block: int = 2 ** 18):
@@ -261,12 +263,11 @@ def pair_gradients(a: Tensor, b: Tensor, w: Tensor,
                    negatives: str = "shift:8",  # "shift:K", "all", "perm" or "dedup"
                    generator: torch.Generator | None = None,  # used by "perm"
                    index: Tensor | None = None,  # with "dedup": [N], the distinct x of each y
-                   workspace: ShiftPairs | None = None,  # with "shift:K": reused by an inner loop
                    ):  # value, gradients by a, b and w
     "Value and gradients by the two halves and the output weights, for one choice of negatives."
     kind, K = parse_negatives(negatives, len(b))
     if kind == "shift":
-        return (workspace or ShiftPairs(len(b), K, len(w), w)).gradients(a, b, w)
+        return shift_gradients(a, b, w, K)
     if kind == "all":
         return all_gradients(a, b, w)
     if kind == "perm":
@@ -284,18 +285,8 @@ def value_and_gradient(critic: StatisticsNetwork,
                        index: Tensor | None = None,  # with "dedup": [N], the distinct x of each y
                        ) -> tuple[Tensor, Tensor]:   # value in nats, gradient shaped as critic.flat
     "The Donsker–Varadhan value and its gradient by the critic's parameters, without autograd."
-    value, *grads = pair_gradients(*critic.halves(x, y), critic.parts()[3], negatives, generator, index)
-    gradient = torch.zeros_like(critic.flat)
-    _through_first_layer(critic.parts(gradient), x, y, *grads)
-    return value, gradient
-
-def _through_first_layer(parts, x, y, grad_a, grad_b, grad_w):
-    "Write the flat gradient, given as its views, from the gradients of the halves."
-    W_x, W_y, b, w, _ = parts
-    torch.mm(x.t(), grad_a, out=W_x)
-    torch.mm(y.t(), grad_b, out=W_y)
-    torch.sum(grad_a, 0, out=b)
-    w.copy_(grad_w)
+    value, grad_a, grad_b, grad_w = pair_gradients(*critic.halves(x, y), critic.parts()[3], negatives, generator, index)
+    return value, torch.cat([(x.T @ grad_a).view(-1), (y.T @ grad_b).view(-1), grad_a.sum(0), grad_w, grad_w.new_zeros(1)])
 
 # %% ../nbs/01_mi.ipynb #d8d5ba0a
 class _DonskerVaradhan(torch.autograd.Function):
@@ -365,7 +356,8 @@ class EmbeddingBank:
                     count: int,  # how many
                     size: int,   # pairs in each, or fewer where the bank has fewer
                     generator: torch.Generator | None = None,
-                    ) -> Tensor:  # [count, size, d + e], standardised
+                    repeat: int = 0,  # repeat the first pairs of each at its end, for cyclic shifts
+                    ) -> Tensor:  # [count, size + repeat, d + e], standardised
         "Random minibatches of the filled rows."
         filled, (mean, spread) = self.filled.nonzero()[:, 0], self.statistics()
         n = len(filled)
@@ -373,12 +365,15 @@ class EmbeddingBank:
             rows = torch.stack([torch.randperm(n, generator=generator)[:size] for _ in range(count)])
         else:
             rows = torch.randint(n, (count, size), generator=generator)
-        return self.pairs[filled[rows.to(filled.device)]].sub_(mean).div_(spread)
+        rows = filled[torch.cat([rows, rows[:, :repeat]], 1).to(filled.device)]
+        if len(self.pairs) < rows.numel():
+            return ((self.pairs - mean) / spread)[rows]
+        return (self.pairs[rows] - mean) / spread
 
 def _mean_and_spread(values: Tensor) -> tuple[Tensor, Tensor]:
-    mean, spread = values.mean(0), values.std(0, correction=0)
-    constant = spread <= 1e-6 * values.abs().amax(0)
-    return mean, spread.masked_fill(constant, 1.)
+    variance, mean = torch.var_mean(values, 0, correction=0)
+    spread = variance.sqrt()
+    return mean, spread.masked_fill(spread <= 1e-6 * mean.abs(), 1.)
 
 def check_finite(values: Tensor, name: str):
     "Raise a ValueError that names the first row which holds a NaN or an infinity."
@@ -404,41 +399,58 @@ class InnerLoop:
 
     def forget(self):
         "Empty the moments of Adam."
-        self.first, self.second, self.gradient = (torch.zeros_like(self.critic.flat.data) for _ in range(3))
-        self.gradient_parts = self.critic.parts(self.gradient)
+        self.first, self.second = (torch.zeros_like(self.critic.flat.data) for _ in range(2))
         self.count = 0
 
     @torch.no_grad()
     def run(self,
             bank: EmbeddingBank,
-            ) -> list[float]:  # the value in nats seen at each step, on its own minibatch
+            record: bool = True,  # measure the value at each step
+            ) -> list[float]:     # the value in nats seen at each step, on its own minibatch; empty without `record`
         "Climb for T steps on minibatches drawn from the bank."
         if self.reset:
             self.critic.reset_parameters(self.generator)
             self.forget()
         if not self.steps:
             return []
-        parts, d = [part.detach() for part in self.critic.parts()], bank.x_dim
-        minibatches = bank.minibatches(self.steps, self.batch_size, self.generator)
-        kind, K = parse_negatives(self.negatives, minibatches.shape[1])
-        workspace = ShiftPairs(minibatches.shape[1], K, self.critic.hidden, parts[0]) if kind == "shift" else None
-        return torch.stack([self.step(parts, pairs[:, :d], pairs[:, d:], self.learning_rate * cosine(t, self.steps), workspace)
-                            for t, pairs in enumerate(minibatches)]).tolist()
+        size = min(self.batch_size, len(bank))
+        kind, K = parse_negatives(self.negatives, size)
+        minibatches = bank.minibatches(self.steps, size, self.generator, repeat=K)
+        x, y = minibatches[:, :size, :bank.x_dim], minibatches[:, :, bank.x_dim:]
+        values = self.climb_shifts(x, y, K, record) if kind == "shift" else self.climb_pairs(x, y)
+        return torch.stack(values).tolist() if record else []
 
-    def step(self, parts, x: Tensor, y: Tensor, learning_rate: float, workspace: ShiftPairs | None) -> Tensor:
-        "One ascent step of the critic, given as its views, on one minibatch; returns the value before the step."
-        W_x, W_y, b, w, _ = parts
-        value, *grads = pair_gradients(torch.addmm(b, x, W_x), torch.mm(y, W_y), w, self.negatives, self.generator,
-                                       workspace=workspace)
-        _through_first_layer(self.gradient_parts, x, y, *grads)
-        self.ascend(self.gradient, learning_rate)
-        return value
+    def climb_pairs(self, x: Tensor, y: Tensor) -> list[Tensor]:
+        "Climb over minibatches x [T, N, d], y [T, N, e] with any negatives; returns the values."
+        values = []
+        for t in range(len(x)):
+            value, gradient = value_and_gradient(self.critic, x[t], y[t], self.negatives, self.generator)
+            self.ascend(gradient, self.learning_rate * cosine(t, len(x)))
+            values.append(value)
+        return values
+
+    def climb_shifts(self, x: Tensor, y: Tensor, K: int, record: bool) -> list[Tensor]:
+        "The same with K shifts in one reused workspace; y [T, N + K, e] repeats its first K rows."
+        h, N, gradient = self.critic.hidden, x.shape[1], torch.zeros_like(self.critic.flat)
+        (W_x, W_y, b, w, _), (G_x, G_y, G_b, G_w, _) = (
+            [part.detach() for part in self.critic.parts(flat)] for flat in (self.critic.flat, gradient))
+        first_layer, pairs, values = gradient[:-h - 1].view(-1, h), ShiftPairs(N, K, h, gradient), []
+        pairs.grad_w = G_w
+        for t, (x_t, x_T, y_t, y_T) in enumerate(zip(x.unbind(), x.mT.unbind(), y.unbind(), y.mT.unbind())):
+            torch.mm(y_t, W_y, out=pairs.b)
+            values.append(pairs.gradients(torch.addmm(b, x_t, W_x), w, record))
+            torch.mm(x_T, pairs.grad_a, out=G_x)
+            torch.mm(y_T, pairs.grad_b, out=G_y)
+            torch.sum(pairs.grad_a, 0, out=G_b)
+            first_layer.mul_(w)
+            self.ascend(gradient, self.learning_rate * cosine(t, len(x)))
+        return values
 
     def ascend(self, gradient: Tensor, learning_rate: float):
         "One step of Adam (Kingma and Ba) uphill, on the flat parameters."
         self.count += 1
         self.first.lerp_(gradient, .1)
-        self.second.mul_(.999).addcmul_(gradient, gradient, value=.001)
+        self.second.lerp_(gradient.square(), .001)
         scale = math.sqrt(1 - .999 ** self.count)
         self.critic.flat.detach().addcdiv_(self.first, self.second.sqrt().add_(1e-8 * scale),
                                        value=learning_rate * scale / (1 - .9 ** self.count))

@@ -43,6 +43,7 @@ class GIBConfig:
     negatives: str = "shift:8"     # negatives of the inner loop: "shift:K", "all" or "perm"
     memory: str = "bank"           # inner loop on the "bank" of all training graphs or on one "batch" (published scheme)
     reset_critic: bool = False     # new critic before each inner loop (the paper's Algorithm 1) or a warm one
+    critic_batch_size: int = 64    # pairs in each critic step
     critic_hidden: int = 32        # hidden units of the statistics network
     critic_learning_rate: float = .01  # of the inner loop
     epochs: int = 100              # at most
@@ -58,7 +59,7 @@ class GIBConfig:
     seed: int = 0                  # of weights, batches and minibatches
 
     def __post_init__(self):
-        for name, low in (("hidden_channels", 1), ("num_layers", 1), ("inner_steps", 0), ("critic_hidden", 1), ("epochs", 1),
+        for name, low in (("hidden_channels", 1), ("num_layers", 1), ("inner_steps", 0), ("critic_batch_size", 2), ("critic_hidden", 1), ("epochs", 1),
                           ("warmup", 0), ("ramp", 0), ("patience", 1), ("batch_size", 2), ("restarts", 0)):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < low:
@@ -160,7 +161,7 @@ class Run:
         width = self.model.channels
         self.critic = StatisticsNetwork(width, width, config.critic_hidden, self.generator).to(config.device)
         self.inner = InnerLoop(self.critic, config.inner_steps, config.critic_learning_rate, config.negatives,
-                               config.batch_size, config.reset_critic, self.generator)
+                               config.critic_batch_size, config.reset_critic, self.generator)
         self.bank = EmbeddingBank(len(train), width, width, config.device)
         self.epoch, self.best, self.best_epoch = 0, float("inf"), -1
         self.best_state, self.steps, self.epochs, self.warned = self.model.state_dict(), [], [], False
@@ -191,7 +192,7 @@ class Run:
         "L_MI of this batch after T critic steps on the bank, or on this batch alone as in the published scheme."
         g, s = output.graph_embedding, output.subgraph_embedding
         bank = self.bank if self.config.memory == "bank" else EmbeddingBank.of(g.detach(), s.detach())
-        self.inner.run(bank)
+        self.inner.run(bank, record=False)
         return frozen_dv(self.critic, *bank.standardise(g, s), self.config.negatives, self.generator)
 
     def has_negatives(self, batch: Batch) -> bool:
