@@ -347,20 +347,21 @@ def _generators():
 
 
 def _count_substructures(molecules):
-    "Substructures of many molecules in compressed rows: starts [N+1], identifiers [K] uint64, counts [K]."
-    starts, identifiers, counts = array("q", [0]), array("Q"), array("f")
+    "Substructures of many molecules in compressed rows: starts [N+1], identifiers [K] uint64, counts [K]; numbers of atoms [N]."
+    starts, identifiers, counts, sizes = array("q", [0]), array("Q"), array("f"), array("q")
     for molecule in molecules:
+        sizes.append(molecule.GetNumAtoms())
         for family, generator in enumerate(_generators()):
             found = generator.GetSparseCountFingerprint(molecule).GetNonzeroElements()
             identifiers.extend([family << 40 | number for number in found])
             counts.extend(found.values())
         starts.append(len(identifiers))
-    return np.array(starts), np.array(identifiers, dtype=np.uint64), np.array(counts, dtype=np.float32)
+    return np.array(starts), np.array(identifiers, dtype=np.uint64), np.array(counts, dtype=np.float32), np.array(sizes)
 
 
 def _count_matrix(table, identifiers):
     "Sparse counts [N, p] of the given sorted identifiers; substructures that are not among them are left out."
-    starts, found, counts = table
+    starts, found, counts, _ = table
     place = np.minimum(np.searchsorted(identifiers, found), len(identifiers) - 1)
     known = identifiers[place] == found
     bounds = np.concatenate([[0], np.cumsum(known)])[starts]
@@ -371,6 +372,7 @@ def fit_censored(
     counts,  # [N, p] sparse
     target,  # [N] values; for a censored row the limit that its value lies below
     censored,  # [N] bool
+    baseline=None,  # [N] what the intercept is multiplied with; None: 1
     censored_weight: float = 0.1,  # κ, weight of a censored row against an exact one
     ridge: float = 1.0,  # λ
     iterations: int = 250,  # at most so many steps of L-BFGS
@@ -387,12 +389,13 @@ def fit_censored(
     scaled = scipy.sparse.csr_array(counts @ scipy.sparse.diags_array(scale.astype(np.float32)))
     transposed = scipy.sparse.csr_array(scaled.T)
     share = np.where(censored, censored_weight, 1.) / max(int((~censored).sum()), 1)
+    baseline = np.ones(len(target)) if baseline is None else np.asarray(baseline, dtype=float)
 
     def loss(v):
-        residual = scaled @ v[:-1].astype(np.float32) + v[-1] - target
+        residual = scaled @ v[:-1].astype(np.float32) + v[-1] * baseline - target
         residual[censored & (residual < 0)] = 0
         pull = 2 * share * residual
-        gradient = np.append(transposed @ pull.astype(np.float32) + 2 * ridge * v[:-1], pull.sum())
+        gradient = np.append(transposed @ pull.astype(np.float32) + 2 * ridge * v[:-1], pull @ baseline)
         return share @ residual**2 + ridge * v[:-1] @ v[:-1], gradient
 
     start = np.append(np.zeros(counts.shape[1]), target[~censored].mean())
@@ -402,6 +405,12 @@ def fit_censored(
     return scale * found.x[:-1], float(found.x[-1])
 
 # %% ../nbs/04_molecules.ipynb #069e3838
+def _baseline(sizes, empty_value, full_size):
+    "Shares [N] of the fitted intercept, and the rest [N] that is fixed: b(m) = intercept · share + rest."
+    share = np.minimum(np.asarray(sizes) / full_size, 1.)
+    return share, empty_value * (1 - share)
+
+# %% ../nbs/04_molecules.ipynb #700296e4
 @dataclasses.dataclass(frozen=True)
 class SurrogateConfig:
     "How a surrogate is fitted."
@@ -411,6 +420,8 @@ class SurrogateConfig:
     least_molecules: int = 20  # a substructure must occur in so many training molecules
     censored_weight: float = 0.1  # κ
     ridge: float = 1.0  # λ
+    empty_value: float = 1.5  # b of a molecule without atoms, an assumption
+    full_size: int = 15  # atoms from which on b is the fitted intercept
     iterations: int = 250
     substructures: int = 24000  # so many are kept, those with the largest part in the predictions
     heldout_censored: int = 10000  # censored molecules kept out of the fit, to see whether they are told apart
@@ -472,7 +483,7 @@ def _chance_above(high, low):
 
 # %% ../nbs/04_molecules.ipynb #e9b7bf16
 def _fit_surrogate(values, table, config, progress):
-    "Identifiers, weights and intercept of the kept substructures, with the scores of the fit."
+    "The arrays of the model, and its scores with the numbers of molecules they belong to."
     exact = np.flatnonzero(~np.isnan(values))
     split = interpretation_split(len(exact), config.seed)
     shuffled = np.random.default_rng(config.seed).permutation(np.flatnonzero(np.isnan(values)))
@@ -484,14 +495,19 @@ def _fit_surrogate(values, table, config, progress):
     identifiers, counts = identifiers[frequent], counts[:, np.flatnonzero(frequent)]
     hidden = np.isnan(values[rows])
     target = np.where(hidden, config.limit, values[rows])
-    weights, intercept = fit_censored(counts[rows], target, hidden, config.censored_weight, config.ridge, config.iterations, progress)
+    share, rest = _baseline(table[3], config.empty_value, config.full_size)
+    weights, intercept = fit_censored(
+        counts[rows], target - rest[rows], hidden, share[rows], config.censored_weight, config.ridge, config.iterations, progress
+    )
     part = np.abs(weights) * np.sqrt(counts[rows].power(2).mean(0))
     kept = np.sort(np.argsort(-part, kind="stable")[:config.substructures])
     identifiers, weights = identifiers[kept], weights[kept].astype(np.float32)
-    predicted = counts[:, kept] @ weights.astype(float) + intercept
+    predicted = counts[:, kept] @ weights.astype(float) + intercept * share + rest
     scores = {f"r2_{name}": float(_r2(values[where], predicted[where])) for name, where in split.items()}
     scores["auc_censored"] = float(_chance_above(predicted[split["test"]], predicted[heldout]))
-    return identifiers, weights, intercept, scores | {f"molecules_{name}": len(where) for name, where in split.items()} | {"molecules_censored": len(censored)}
+    sizes = {f"molecules_{name}": len(where) for name, where in {**split, "censored": censored}.items()}
+    model = dict(identifiers=identifiers, weights=weights, intercept=intercept, ramp=(config.empty_value, config.full_size))
+    return model, scores | sizes
 
 # %% ../nbs/04_molecules.ipynb #571aaad1
 PROBES = ("CCN(CC)CC(=O)Nc1c(C)cccc1C", "CC(=O)Oc1ccccc1C(=O)O", "c1ccncc1")
@@ -510,31 +526,31 @@ def build_surrogate(
 
     name = _known_name(name, ("HLM", "MLM"))
     values, table = _surrogate_rows(name, root, progress)
-    identifiers, weights, intercept, scores = _fit_surrogate(values, table, config, progress)
+    model, scores = _fit_surrogate(values, table, config, progress)
     versions = {package.__name__: package.__version__ for package in (rdkit, np, scipy)}
     details = {"name": name, **scores, "config": dataclasses.asdict(config), "versions": versions}
     folder = importlib.resources.files("gib_nb").joinpath("assets") if folder is None else folder
     path = pathlib.Path(str(folder)) / f"surrogate_{name.lower()}.npz"
     path.parent.mkdir(parents=True, exist_ok=True)
     scratch = path.with_name(f"{path.stem}.part.npz")
-    probes = _linear_values(list(map(read_molecule, PROBES)), identifiers, weights, intercept)
-    np.savez_compressed(
-        scratch, identifiers=identifiers, weights=weights, intercept=intercept, probes=probes, details=json.dumps(details)
-    )
+    probes = _linear_values(list(map(read_molecule, PROBES)), **model)
+    np.savez_compressed(scratch, **model, probes=probes, details=json.dumps(details))
     os.replace(scratch, path)
     _surrogate.cache_clear()
     return details
 
 # %% ../nbs/04_molecules.ipynb #af48e21e
-def _linear_values(molecules, identifiers, weights, intercept):
-    return _count_matrix(_count_substructures(molecules), identifiers) @ weights.astype(float) + float(intercept)
+def _linear_values(molecules, identifiers, weights, intercept, ramp):
+    table = _count_substructures(molecules)
+    share, rest = _baseline(table[3], *ramp)
+    return _count_matrix(table, identifiers) @ weights.astype(float) + intercept * share + rest
 
 
 @functools.cache
 def _surrogate(name):
     "Values of a list of Mol, and the details of the fit."
     model = _asset(f"surrogate_{name.lower()}.npz")
-    compute = functools.partial(_linear_values, **{key: model[key] for key in ("identifiers", "weights", "intercept")})
+    compute = functools.partial(_linear_values, **{key: model[key] for key in ("identifiers", "weights", "intercept", "ramp")})
     probes = compute([read_molecule(probe) for probe in PROBES])
     if not np.allclose(probes, model["probes"], atol=1e-6):
         raise ValueError(

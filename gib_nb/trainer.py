@@ -43,7 +43,7 @@ class GIBConfig:
     negatives: str = "shift:8"     # negatives of the inner loop: "shift:K", "all" or "perm"
     memory: str = "bank"           # inner loop on the "bank" of all training graphs or on one "batch" (published scheme)
     reset_critic: bool = False     # new critic before each inner loop (the paper's Algorithm 1) or a warm one
-    critic_batch_size: int = 64    # pairs in each critic step
+    critic_batch_size: int = 128   # pairs in each critic step
     critic_hidden: int = 32        # hidden units of the statistics network
     critic_learning_rate: float = .01  # of the inner loop
     epochs: int = 100              # at most
@@ -51,7 +51,7 @@ class GIBConfig:
     ramp: int = 15                 # epochs in which alpha and beta grow linearly
     patience: int = 50             # epochs without a better validation loss before stopping; counted after the ramp
     batch_size: int = 128          # graphs
-    learning_rate: float = 1e-3    # of the outer level
+    learning_rate: float = 3e-3    # of the outer level
     weight_decay: float = 0.       # of the outer level
     restarts: int = 3              # further attempts when training collapses; 0 switches them off
     threshold: float = .5          # a node is in the subgraph when its probability is above

@@ -398,6 +398,25 @@ def test_the_shipped_surrogate_is_as_good_as_its_file_says(name, least, data_roo
     assert r2 >= least and r2 == pytest.approx(oracle.details["r2_test"], abs=1e-3)
 
 
+@pytest.mark.parametrize("name", ["HLM", "MLM"])
+def test_almost_nothing_is_no_perfect_explanation(name):
+    "Listed values average 2.2; a single atom must not reach that just because nothing speaks against it."
+    oracle = property_oracle(name)
+    assert (oracle(["C", "N", "Cl", "O", "CC", "CO"]) < 1.9).all()
+
+
+@pytest.mark.parametrize("name, most", [("HLM", .1), ("MLM", .25)])
+def test_small_censored_molecules_are_mostly_predicted_below_the_limit(name, most, data_root):
+    listed = set(molecules.read_smiles(name, data_root)[0])
+    small = [s for s in molecules._zinc_smiles(data_root) if len(s) <= 15 and s not in listed]
+    assert len(small) > 500 and (property_oracle(name)(small) >= 2).mean() < most
+
+
+@pytest.mark.parametrize("size, share, rest", [(0, 0, 1.5), (3, .2, 1.2), (15, 1, 0), (40, 1, 0)])
+def test_the_baseline_rises_to_the_intercept(size, share, rest):
+    assert np.ravel(molecules._baseline([size], 1.5, 15)) == pytest.approx([share, rest])
+
+
 def test_shipped_files_are_small_and_carry_their_licence():
     folder = pathlib.Path(molecules.__file__).parent / "assets"
     for name in ("surrogate_hlm.npz", "surrogate_mlm.npz", "drd2_svm.npz"):

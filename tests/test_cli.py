@@ -1,0 +1,597 @@
+import csv
+import dataclasses
+import html.parser
+import json
+import platform
+import re
+import subprocess
+import sys
+import types
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from gib_nb import cli
+from gib_nb.data import LOADERS, load_dataset, make_dataset, motif_dataset
+from gib_nb.molecules import ATOM_FEATURES, molecule_dataset, molecule_to_data, property_oracle
+from gib_nb.trainer import GIBConfig, GIBTrainer
+
+FIELDS = {field.name: field for field in dataclasses.fields(GIBConfig)}
+TINY = dict(hidden_channels=8, epochs=6, warmup=1, ramp=1, inner_steps=2, batch_size=24, learning_rate=.01, restarts=0)
+WORDS = [word for name, value in TINY.items() for word in ("--" + name.replace("_", "-"), str(value))]
+TRAIN = ["train", "motif", "--limit", "60", "--no-progress", *WORDS]
+
+
+def fitted(data, **settings):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return GIBTrainer(GIBConfig(**TINY | settings)).fit(data.train, data.valid, progress=False)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    "The folder of a run, and what it said."
+    folder = tmp_path_factory.mktemp("run") / "motif"
+    done = subprocess.run([sys.executable, "-m", "gib_nb.cli"], capture_output=True) if False else None
+    assert done is None and cli.main([*TRAIN, "--out", str(folder)]) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def molecules():
+    return molecule_dataset(limit=60)
+
+
+@pytest.fixture(scope="module")
+def chemist(molecules):
+    return fitted(molecules, epochs=20, beta=.01)
+
+
+@pytest.fixture(scope="module")
+def model(chemist, molecules, tmp_path_factory):
+    "A result folder with a molecule model, as far as explain needs it."
+    folder = tmp_path_factory.mktemp("model")
+    chemist.save(folder)
+    (folder / "metrics.json").write_text(json.dumps({"data": {"name": "molecules"}}))
+    return folder
+
+
+# ---- help and options
+
+def test_import_and_help_load_nothing_heavy():
+    code = ("import sys, gib_nb.cli as cli\n"
+            "codes = [cli.main(words) for words in (['--help'], ['train', '--help'], ['explain', '--help'], ['--version'])]\n"
+            "print(codes, sorted({'torch', 'rdkit', 'numpy', 'plotly', 'sklearn'} & set(sys.modules)), file=sys.stderr)")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stderr.strip() == "[0, 0, 0, 0] []"
+    assert done.stdout.splitlines()[-1] == f"gib-nb {__import__('gib_nb').__version__}"
+
+
+def test_help_texts_cover_every_field():
+    described = [name for fields in cli.OPTIONS.values() for name in fields]
+    assert sorted(described) == sorted(FIELDS)
+    assert all(len(text) > 3 for fields in cli.OPTIONS.values() for text in fields.values())
+
+
+def test_defaults_are_those_of_the_class():
+    assert cli.config_defaults() == {name: field.default for name, field in FIELDS.items()}
+    # the type of an option is that of its default, so it must be the annotated one
+    assert all(type(value) in (FIELDS[name].type, str) for name, value in cli.config_defaults().items())
+
+
+OTHER = {"backbone": "gcn", "norm": "none", "readout": "sum", "negatives": "all", "memory": "batch", "reset_critic": None, "device": "cpu",
+         "dropout": "0.25", "threshold": "0.25", "epochs": "90", "warmup": "7"}
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_each_option_sets_its_field(name):
+    text = OTHER.get(name, "0.02" if FIELDS[name].type is float else "17")
+    words = ["--" + name.replace("_", "-"), *([] if text is None else [text])]
+    config = cli._config(cli.build_parser().parse_args(["train", "motif", *words]))
+    value = {"none": None, None: True}.get(text, text)
+    value = FIELDS[name].type(value) if FIELDS[name].type in (int, float) else value
+    assert getattr(config, name) == value and type(getattr(config, name)) is type(value)
+    expected = {name: value} | ({"warmup": 13, "ramp": 13} if name == "epochs" else {})
+    assert config == GIBConfig(**expected)
+
+
+@pytest.mark.parametrize("epochs, warmup, ramp", [(1, 0, 0), (20, 3, 3), (100, 15, 15), (1000, 15, 15)])
+def test_fewer_epochs_shorten_warmup_and_ramp(epochs, warmup, ramp):
+    config = cli._config(types.SimpleNamespace(epochs=epochs))
+    assert (config.warmup, config.ramp) == (warmup, ramp)
+
+
+def test_help_names_every_data_set(capsys):
+    assert cli.main(["train", "--help"]) == 0
+    text = capsys.readouterr().out
+    assert [name for name in LOADERS if not re.search(rf"\b{re.escape(name)}\b", text)] == []
+
+
+@pytest.mark.parametrize("words", [
+    ["train"], ["nonsense"], ["train", "motif", "--epoch", "3"], ["train", "motif", "--epochs", "x"], ["train", "motif", "--backbone", "rnn"],
+    ["train", "motif", "--backbone", "custom"], ["train", "motif", "--device", "gpu"], ["train", "motif", "--epochs", "0"],
+    ["explain", "C", "--threshold", "1"], ["explain", "C", "--threshold", "nan"], ["explain", "C", "--out", "x.pdf"], ["explain", "a.smi", "--out", "x.svg"],
+])
+def test_wrong_use_is_one_line_and_code_2(words, capsys):
+    assert cli.main(words) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and len(err.strip().splitlines()) == 1 and "--help" in err
+
+
+def test_without_a_command_the_help_is_shown(capsys):
+    assert cli.main([]) == 2 and "first steps" in capsys.readouterr().out
+
+
+# ---- training
+
+def test_result_folder(finished):
+    assert sorted(path.name for path in finished.iterdir()) == sorted(cli.RESULTS)
+    metrics, trainer = json.loads((finished / "metrics.json").read_text()), GIBTrainer.load(finished)
+    data = cli.limit_dataset(load_dataset("motif"), 60)
+    assert metrics["config"] == dataclasses.asdict(trainer.config) and metrics["data"] == data.summary()
+    assert metrics["scores"]["model"] == {part: trainer.score(getattr(data, part)) for part in ("train", "valid", "test")}
+    assert metrics["scores"]["majority class"]["train"] == .5 and "structure-blind" in metrics["scores"]
+    p = torch.cat([e.node_mask for e in trainer.subgraph(data.test)])
+    assert metrics["subgraphs"]["nodes_kept"] == pytest.approx(float((p > .5).float().mean()))
+    assert metrics["subgraphs"]["true_nodes"] == pytest.approx(.2)
+    assert {"held_out", "in_sample", "standard_error", "warnings"} <= set(metrics["mutual_information"])
+    assert set(metrics["versions"]) == {"python", "gib_nb", "torch", "torch_geometric", "rdkit", "numpy"}
+    assert metrics["epochs"] == len(trainer.history["epochs"]) and metrics["seed"] == 0 and metrics["seconds"] > 0
+
+
+def test_metrics_tell_nothing_of_the_computer_s_name_or_paths(finished):
+    text = (finished / "metrics.json").read_text() + (finished / "report.html").read_text().replace("\n", " ")
+    assert str(finished.parent) not in text and (len(platform.node()) < 6 or platform.node() not in text)
+
+
+def test_the_same_command_gives_the_same_model(finished, tmp_path):
+    assert cli.main([*TRAIN, "--out", str(tmp_path / "again")]) == 0
+    assert (tmp_path / "again/model.safetensors").read_bytes() == (finished / "model.safetensors").read_bytes()
+
+
+def test_a_finished_run_is_not_overwritten(finished, capsys):
+    before = (finished / "model.safetensors").stat().st_mtime_ns
+    assert cli.main([*TRAIN, "--out", str(finished)]) == 1
+    assert "--force" in capsys.readouterr().err and (finished / "model.safetensors").stat().st_mtime_ns == before
+
+
+def test_claim_folder(tmp_path):
+    assert cli.claim_folder(tmp_path / "new") is False
+    (tmp_path / "own.txt").write_text("mine")
+    assert cli.claim_folder(tmp_path) is False
+    (tmp_path / "model.safetensors").write_text("saved by hand")
+    with pytest.raises(FileExistsError, match="--force"):
+        cli.claim_folder(tmp_path)
+    (tmp_path / cli.CHECKPOINT).write_text("interrupted after the model was saved")
+    assert cli.claim_folder(tmp_path) is True
+    (tmp_path / "fold-01").mkdir()
+    (tmp_path / "fold-01/metrics.json").write_text("{}")
+    assert cli.claim_folder(tmp_path, force=True) in (True, False)
+    assert sorted(path.name for path in tmp_path.rglob("*") if path.is_file()) == ["own.txt"]
+
+
+def test_force_trains_anew(tmp_path):
+    folder = tmp_path / "run"
+    for words in ([], ["--force", "--seed", "5"]):
+        assert cli.main([*TRAIN, "--out", str(folder), *words]) == 0
+    assert json.loads((folder / "metrics.json").read_text())["seed"] == 5
+
+
+@pytest.mark.parametrize("how", ["out", "resume"])
+def test_interrupted_run_goes_on_to_the_same_model(how, finished, tmp_path, monkeypatch, capsys):
+    import gib_nb.trainer as trainer_room
+    whole, seen = trainer_room.train_epoch, []
+
+    def stopped(run, callback=None):
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+        seen.append(run.epoch)
+        return whole(run, callback)
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(trainer_room, "train_epoch", stopped)
+    assert cli.main(TRAIN) == 130
+    (folder,) = (tmp_path / "runs").iterdir()
+    said = capsys.readouterr().err
+    assert f"--out runs/{folder.name}" in said and (folder / cli.CHECKPOINT).is_file() and not (folder / "metrics.json").exists()
+    monkeypatch.setattr(trainer_room, "train_epoch", whole)
+    words = said.split("gib-nb ", 1)[1].split() if how == "out" else [*TRAIN, "--resume"]
+    assert cli.main(words) == 0
+    assert (folder / "model.safetensors").read_bytes() == (finished / "model.safetensors").read_bytes()
+    assert json.loads((folder / "metrics.json").read_text())["resumed"] is True and not (folder / cli.CHECKPOINT).exists()
+
+
+def test_interruption_after_the_training_loses_nothing(finished, tmp_path, monkeypatch):
+    real = cli.report_html
+    monkeypatch.setattr(cli, "report_html", lambda *a, **k: (_ for _ in ()).throw(KeyboardInterrupt))
+    folder = tmp_path / "run"
+    assert cli.main([*TRAIN, "--out", str(folder)]) == 130
+    monkeypatch.setattr(cli, "report_html", real)
+    monkeypatch.setattr("gib_nb.trainer.train_epoch", lambda *a: pytest.fail("trained again"))
+    assert cli.main([*TRAIN, "--out", str(folder)]) == 0
+    assert (folder / "model.safetensors").read_bytes() == (finished / "model.safetensors").read_bytes()
+
+
+def test_resume_needs_something_to_resume(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main([*TRAIN, "--resume"]) == 1 and "interrupted run" in capsys.readouterr().err
+    assert cli.main([*TRAIN, "--resume", "--out", "nowhere"]) == 1 and "nothing to resume" in capsys.readouterr().err
+
+
+def test_other_settings_do_not_resume(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(cli, "report_html", lambda *a, **k: (_ for _ in ()).throw(KeyboardInterrupt))
+    assert cli.main([*TRAIN, "--out", str(tmp_path)]) == 130
+    capsys.readouterr()
+    assert cli.main([*TRAIN, "--out", str(tmp_path), "--beta", ".7"]) == 1
+    assert "expected a checkpoint of this config" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words, said", [
+    (["train", "MUTAGG"], "did you mean MUTAG?"),
+    (["train", "motif", "--limit", "3"], "limit of at least 10"),
+    (["train", "PROTEINS", "--no-download", "--data", "/nowhere"], "PROTEINS is not on this computer"),
+    (["train", "motif", "--folds", "2"], "between 3 folds"),
+    (["explain", "C1CC"], "unclosed ring"),
+    (["explain", ""], "an empty text"),
+    (["explain", "nothing.smi"], "expected a SMILES or a file"),
+    (["explain", "C", "--model", "/nowhere"], "GIBTrainer.save"),
+])
+def test_errors_are_one_line_and_code_1(words, said, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GIB_NB_DATA", raising=False)
+    monkeypatch.setattr("gib_nb.data.cache_folder", lambda: tmp_path / "cache")
+    assert cli.main(words) == 1
+    out, err = capsys.readouterr()
+    assert out == "" and said in err and len(err.strip().splitlines()) == 1
+    with pytest.raises((ValueError, OSError)):
+        cli.main([*words, "--debug"])
+
+
+def test_folds(tmp_path, capsys):
+    folder, words = tmp_path / "run", ["train", "motif", "--limit", "30", "--folds", "3", "--no-progress", *WORDS]
+    assert cli.main([*words, "--out", str(folder)]) == 0
+    table, metrics = capsys.readouterr().out, json.loads((folder / "metrics.json").read_text())
+    parts = [json.loads((folder / f"fold-0{i}/metrics.json").read_text()) for i in (1, 2, 3)]
+    assert [fold["model"] for fold in metrics["folds"]] == [part["scores"]["model"] for part in parts]
+    scores = [part["scores"]["model"]["test"] for part in parts]
+    assert f"test {np.mean(scores):.3f} ± {np.std(scores):.3f}" in table
+    report = (folder / "report.html").read_text()
+    assert f"{np.mean(scores):.3f} ± {np.std(scores):.3f}" in report and "All folds" in report
+    # killed before the last fold was finished: the others are not trained again
+    before = [(folder / f"fold-0{i}/model.safetensors").stat().st_mtime_ns for i in (1, 2, 3)]
+    (folder / "metrics.json").unlink()
+    (folder / "fold-03/metrics.json").unlink()
+    assert cli.main([*words, "--out", str(folder)]) == 0
+    after = [(folder / f"fold-0{i}/model.safetensors").stat().st_mtime_ns for i in (1, 2, 3)]
+    assert before[:2] == after[:2] and before[2] < after[2]
+    (folder / "metrics.json").unlink()
+    capsys.readouterr()
+    assert cli.main([*words, "--out", str(folder), "--beta", ".9"]) == 1 and "settings and data" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["MUTAG", "IMDB-BINARY", "QED"])
+def test_published_sets(name, data_root, tmp_path, capsys):
+    words = ["train", name, "--limit", "60", "--data", str(data_root), "--no-download", "--no-progress", "--out", str(tmp_path / "run"), *WORDS]
+    assert cli.main(words) == 0
+    metrics, report = json.loads((tmp_path / "run/metrics.json").read_text()), (tmp_path / "run/report.html").read_text()
+    assert metrics["data"]["graphs"] == 60 and metrics["scores"]["measure"] == ("R²" if name == "QED" else "accuracy")
+    assert ("QED (exact)" in report) == (name == "QED") and "<figure><svg" in report
+
+
+# ---- numbers
+
+def test_baselines_by_hand():
+    one = lambda value, y: Data(x=torch.tensor([[value], [value]]), edge_index=torch.empty(2, 0, dtype=torch.long), y=torch.tensor([y]))
+    graphs = [one(float(i % 3 == 0), int(i % 3 == 0)) for i in range(60)]
+    found = cli.baselines(make_dataset("third", graphs))
+    assert found["majority class"]["train"] == pytest.approx(2 / 3, abs=.01) and set(found["structure-blind"].values()) == {1.}
+    values = [one(float(i), float(2 * i + 1)) for i in range(60)]
+    data = make_dataset("line", values)
+    found = cli.baselines(data)
+    y, mean = data.labels[data.split["test"]], data.labels[data.split["train"]].mean()
+    assert found["training mean"]["train"] == pytest.approx(0, abs=1e-9)
+    assert found["training mean"]["test"] == pytest.approx(1 - ((y - mean) ** 2).sum() / ((y - y.mean()) ** 2).sum())
+    assert found["structure-blind"]["test"] > .99
+
+
+def test_edge_auc_equals_all_pairs():
+    rng = np.random.default_rng(0)
+    graphs = [Data(edge_mask=torch.tensor(truth)) for truth in ([1., 0, 1, 0, 0], [0., 1, 1], [1., 1], [0., 0])] + [Data(num_nodes=2)]
+    masks = [types.SimpleNamespace(edge_mask=torch.tensor(rng.integers(0, 4, 5 if i == 0 else 3 if i == 1 else 2) / 4)) for i in range(5)]
+    truth, score = [np.concatenate([x[i].edge_mask.numpy() for i in (0, 1)]) for x in (graphs, masks)]
+    pairs = [(a > b) + .5 * (a == b) for a in score[truth == 1] for b in score[truth == 0]]
+    assert cli.edge_auc(graphs, masks) == pytest.approx(np.mean(pairs))
+    assert cli.edge_auc(graphs[2:], masks[2:]) is None
+
+
+def test_limit_keeps_parts_and_classes():
+    data = motif_dataset(200)
+    for number, graph in enumerate(data.graphs):
+        graph.number = number
+    small = cli.limit_dataset(data, 50, seed=1)
+    assert len(small) == 50
+    for part in ("train", "valid", "test"):
+        numbers = [graph.number for graph in getattr(small, part)]
+        assert set(numbers) <= set(data.split[part].tolist()) and len(numbers) == {"train": 40}.get(part, 5)
+    assert sum(int(graph.y) for graph in small.train) == 20
+    assert [g.number for g in small.graphs] == [g.number for g in cli.limit_dataset(data, 50, seed=1).graphs]
+    assert cli.limit_dataset(data, 200) is data
+    with pytest.raises(ValueError, match="at least 10"):
+        cli.limit_dataset(data, 9)
+
+
+def test_measure_reports_collapse_and_empty_subgraphs():
+    data = motif_dataset(60, base_nodes=5)
+    trainer = fitted(data)
+    trainer.collapse = "all nodes kept (100%): nothing is compressed"
+    found = cli.measure(trainer, data, steps=20)
+    assert "collapse: all nodes kept" in cli.all_warnings(found)[0]
+    trainer.collapse = None
+    with torch.no_grad():
+        trainer.model.generator.score[-1].weight.zero_()
+        trainer.model.generator.score[-1].bias.fill_(-3)
+    found = cli.measure(trainer, data, steps=20)
+    assert found["subgraphs"]["empty"] == 1 and any("keeps all nodes or none" in text for text in cli.all_warnings(found))
+    text = cli.results_text(found)
+    assert "100% are empty" in text and "majority class" in text and "structure-blind" in text
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+
+
+def test_numbers_that_are_not_finite_become_null():
+    assert cli._plain({"a": (float("nan"), 1.5), "b": [{"c": float("inf")}], "d": "x", "e": 3}) == {"a": [None, 1.5], "b": [{"c": None}], "d": "x", "e": 3}
+    assert cli._number(None, ".2f") == "unknown"
+
+
+# ---- report
+
+class Page(html.parser.HTMLParser):
+    "Tags, attributes and the text outside scripts and styles."
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.text, self.inside = [], "", None
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        self.inside = tag if tag in ("script", "style") else self.inside
+
+    def handle_endtag(self, tag):
+        self.inside = None if tag == self.inside else self.inside
+
+    def handle_data(self, data):
+        self.text += "" if self.inside else data
+
+
+def test_report_is_one_file_that_asks_for_nothing(finished):
+    text = (finished / "report.html").read_text()
+    page = Page(text)
+    assert not [attrs for _, attrs in page.tags if {"src", "href", "srcset", "data", "action"} & set(attrs)]
+    assert not [tag for tag, _ in page.tags if tag in ("link", "iframe", "img", "base", "object", "embed")]
+    outside = re.sub(r"<script.*?</script>", "", text, flags=re.S)
+    assert "http:" not in outside and "https:" not in outside and "url(" not in outside and "@import" not in outside
+    policy = next(attrs["content"] for tag, attrs in page.tags if attrs.get("http-equiv") == "Content-Security-Policy")
+    assert policy.startswith("default-src 'none'") and "http" not in policy
+    assert text.count("Plotly.newPlot(") >= 2 and 4e6 < len(text) < 6e6
+
+
+def test_report_shows_numbers_warnings_and_pictures(finished):
+    page, metrics = Page((finished / "report.html").read_text()), json.loads((finished / "metrics.json").read_text())
+    for text in (*cli.all_warnings(metrics), "majority class", "structure-blind", "edge ROC-AUC", "nats", "ground truth"):
+        assert text in page.text
+    pictures = [attrs for tag, attrs in page.tags if tag == "svg"]
+    assert len(pictures) == metrics["subgraphs"]["graphs"] and all(attrs["role"] == "img" for attrs in pictures)
+    assert page.text.count("test graph ") == 2 * len(pictures)  # title and caption
+
+
+def test_text_of_a_data_set_stays_text():
+    data = motif_dataset(60, base_nodes=5)
+    data = dataclasses.replace(data, name="<script>alert(1)</script>")
+    trainer = fitted(data)
+    metrics = {"data": data.summary(), "config": {}, "versions": {}, "machine": {}, "epochs": 1, "attempts": [], "seconds": 1, "resumed": False,
+               **cli.measure(trainer, data, steps=20)}
+    metrics["warnings"] = ["<img src=x onerror=alert(2)>"]
+    report = cli.report_html(trainer, data, metrics)
+    outside = re.sub(r"<script(?! type)>.*?</script>|<script type.*?</script>", "", report, flags=re.S)
+    assert "alert(1)" in outside and "alert(2)" in outside and "<script>alert" not in report and "<img" not in outside
+
+
+def test_gallery_choice():
+    graph = lambda nodes, y: Data(num_nodes=nodes, y=torch.tensor([y]))
+    graphs = [graph(5, i % 2) for i in range(40)] + [graph(500, 0)]
+    chosen = cli.gallery_choice(graphs)
+    assert len(chosen) == len(set(chosen)) == 12 and 40 not in chosen and sum(int(graphs[i].y) for i in chosen) == 6
+    assert cli.gallery_choice([graph(900, 0), graph(300, 1), graph(400, 0)], 2) in ([2, 1], [1, 2])
+    assert cli.gallery_choice(graphs[:1]) == [0]
+
+
+def explained(graph, p, threshold=.5):
+    p = torch.tensor(p)
+    return types.SimpleNamespace(node_mask=p[:, None], edge_mask=p[graph.edge_index[0]] * p[graph.edge_index[1]], selected=p > threshold,
+                                 num_nodes=len(p), components=1)
+
+
+def test_drawing_of_a_graph():
+    edge_index = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
+    graph = Data(edge_index=edge_index, num_nodes=4, edge_mask=torch.tensor([1., 1, 0, 0, 0, 0]), node_mask=torch.tensor([1., 1, 0, 0]))
+    svg = cli.graph_svg(graph, explained(graph, [1., 1., 0., .6]), "a <b>")
+    assert svg.count("<circle") == 4 and svg.count('stroke="black" stroke-width="2.5"') == 2 and svg.count(f'stroke="{cli.ORANGE}"') == 1
+    assert svg.count("rgb(255,255,255)") == 1 and svg.count("rgb(86,180,233)") == 2 and "<title>a &lt;b&gt;</title>" in svg
+    widths = [float(w) for w in re.findall(r'<line [^>]*stroke="(?:#E69F00|#999999)" stroke-width="([\d.]+)"', svg)]
+    assert len(widths) == 3 and widths[0] > widths[1] == widths[2]
+    assert svg.count("<line") == 4  # three edges and one outline
+    assert svg == cli.graph_svg(graph, explained(graph, [1., 1., 0., .6]), "a <b>")
+
+
+@pytest.mark.parametrize("nodes, edges", [(1, []), (3, []), (2, [[0, 1], [1, 0]]), (4, [[0, 1], [1, 0], [2, 3], [3, 2]]), (3, [[0, 0], [0, 1], [1, 0]])])
+def test_drawing_of_odd_graphs(nodes, edges):
+    graph = Data(edge_index=torch.tensor(edges, dtype=torch.long).reshape(-1, 2).T, num_nodes=nodes)
+    svg = cli.graph_svg(graph, explained(graph, [.3] * nodes))
+    places = [float(value) for value in re.findall(r'c[xy]="([\d.-]+)"', svg)]
+    assert len(places) == 2 * nodes and all(0 <= value <= 320 for value in places) and "nan" not in svg
+
+
+# ---- explaining molecules
+
+def test_explain_smiles_agrees_with_the_trainer(chemist):
+    smiles = "CCN(CC)CC(=O)Nc1c(C)cccc1C"
+    e = cli.explain_smiles(smiles, chemist, "QED")
+    graph = molecule_to_data(smiles)
+    truth = chemist.subgraph(graph)
+    assert e.weights == tuple(truth.node_mask.flatten().tolist()) and e.prediction == pytest.approx(chemist.predict([graph])[0])
+    assert e.pieces == truth.components and e.value == property_oracle("QED")(smiles)
+    assert all(e.weights[i] > .5 for i in e.fragment.atoms) and e.share == len(e.fragment.atoms) / 17
+    assert e.fragment_value is None or e.fragment_value == property_oracle("QED")(e.fragment.smiles)
+    assert "<svg" in e._repr_html_() and "xmlns" not in e._repr_html_() and "xmlns" in e.svg()
+    assert len(str(e).splitlines()) >= 17 and "QED (exact)" in str(e)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        e.smiles = "C"
+
+
+def test_threshold_and_empty_fragment(chemist):
+    whole, none = (cli.explain_smiles("CCO", chemist, "QED", threshold=t) for t in (0., .9999999))
+    assert whole.fragment.atoms == (0, 1, 2) and whole.share == 1 and whole.fragment_value == pytest.approx(whole.value)
+    assert none.fragment.smiles is None and none.fragment_value is None and none.share == 0 and none.pieces == 0
+    assert "no atom is selected" in str(none) and "largest weight" in str(none) and "fragment -" in str(none)
+
+
+def test_the_fragment_is_the_largest_piece():
+    trainer = types.SimpleNamespace(
+        form=None, config=types.SimpleNamespace(threshold=.5), predict=lambda graphs: np.zeros(len(graphs)),
+        subgraph=lambda graphs: [types.SimpleNamespace(node_mask=torch.tensor([[.9], [.1], [.8], [.9], [.2], [.7]]))])
+    (e,) = cli.explain_molecules([molecule_to_data("CCOCCN")], trainer)
+    assert e.pieces == 3 and e.fragment.atoms == (2, 3) and e.fragment.smiles == "CO" and e.oracle is None
+
+
+@pytest.mark.parametrize("smiles", ["C1CC", "", "not a molecule", "<script>"])
+def test_what_is_no_molecule(smiles, chemist):
+    with pytest.raises(ValueError, match="expected"):
+        cli.explain_smiles(smiles, chemist)
+
+
+def test_a_model_of_other_graphs_is_refused(finished, capsys):
+    assert cli.main(["explain", "CCO", "--model", str(finished)]) == 1
+    assert "expected a model trained on molecules" in capsys.readouterr().err
+
+
+def test_explain_command(model, tmp_path, capsys):
+    for suffix in ("svg", "html", "csv"):
+        out = tmp_path / f"new/aspirin.{suffix}"
+        assert cli.main(["explain", "CC(=O)Oc1ccccc1C(=O)O", "--model", str(model), "--out", str(out), "--no-progress"]) == 0
+        assert out.stat().st_size > 100 and [path.name for path in out.parent.glob("*.part")] == []
+    out, err = capsys.readouterr()
+    assert "QED (exact)" in out and err == ""
+    assert (tmp_path / "new/aspirin.svg").read_text().startswith("<svg")
+    assert "http" not in (tmp_path / "new/aspirin.html").read_text().replace("http-equiv", "")
+    assert list(csv.reader(open(tmp_path / "new/aspirin.csv")))[0] == list(cli.COLUMNS)
+
+
+LINES = ["CCO ethanol", "", "CC(=O)[O-].[Na+]", "<script>alert(1)</script>", "C" * 2000, ")" * 2000, "C1CC", "  c1ccccc1\tbenzene", "[Na+]", "é"]
+
+
+def test_explain_file(model, chemist, tmp_path):
+    source, out = tmp_path / "library.smi", tmp_path / "library.csv"
+    source.write_text("\n".join(LINES) + "\n", encoding="utf-8")
+    assert cli.main(["explain", str(source), "--model", str(model), "--out", str(out), "--no-progress"]) == 0
+    rows = list(csv.DictReader(open(out, encoding="utf-8")))
+    assert list(rows[0]) == list(cli.COLUMNS) and len(rows) == len(LINES)
+    assert [row["smiles"] for row in rows] == [(line.split() or [""])[0] for line in LINES]
+    assert [bool(row["prediction"]) for row in rows] == [True, False, True, False, True, False, False, True, True, False]
+    assert rows[1]["reason"] == "empty line" and "unclosed ring" in rows[6]["reason"] and rows[3]["reason"]
+    for row in rows:
+        if row["prediction"]:
+            e = cli.explain_smiles(row["smiles"], chemist)
+            assert float(row["prediction"]) == pytest.approx(e.prediction, rel=1e-4) and row["fragment"] == (e.fragment.smiles or "")
+            assert float(row["share"]) == pytest.approx(e.share, abs=1e-4) and int(row["components"]) == e.pieces
+            assert bool(row["reason"]) == (e.fragment.smiles is None)
+
+
+def test_explain_file_to_the_standard_output_and_as_a_page(model, tmp_path, capsys):
+    source, out = tmp_path / "library.txt", tmp_path / "page.html"
+    source.write_text("\n".join(line for line in LINES if len(line) < 200), encoding="utf-8")
+    assert cli.main(["explain", str(source), "--model", str(model), "--no-progress"]) == 0
+    assert len(list(csv.reader(capsys.readouterr().out.splitlines()))) == len(LINES) - 1
+    assert cli.main(["explain", str(source), "--model", str(model), "--out", str(out), "--no-progress"]) == 0
+    page = Page(out.read_text())
+    assert "script" not in [tag for tag, _ in page.tags] and "<script>alert(1)</script>" in page.text
+    assert sum(tag == "svg" for tag, _ in page.tags) == 4 and "QED (exact)" in page.text
+
+
+@pytest.mark.parametrize("text, expected", [
+    ("name,SMILES\na,CCO\nb,\n", ["CCO", ""]),
+    ("CCO,ethanol\n\nC\n", ["CCO", "", "C"]),
+    ('smiles\n"CC(=O)O"\nCl\n', ["CC(=O)O", "Cl"]),
+    ("\ufeffsmiles,y\r\nC,1\r\n", ["C"]),
+    ("", []),
+])
+def test_smiles_lines_of_a_csv(text, expected, tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_bytes(text.encode())
+    assert list(cli.smiles_lines(path)) == expected
+
+
+def test_smiles_lines_of_a_smi(tmp_path):
+    path = tmp_path / "x.smi"
+    path.write_bytes(b"smiles name\nCCO a b\n\n\xff\xfe\n C\tx\nsmiles")
+    assert list(cli.smiles_lines(path)) == ["CCO", "", "\ufffd\ufffd", "C", "smiles"]
+
+
+def test_lines_stream_in_batches(chemist):
+    taken = []
+
+    def lines():
+        for i in range(100):
+            taken.append(i)
+            yield "C" * (i + 1)
+
+    stream = cli.explain_lines(lines(), chemist, batch_size=10)
+    assert next(stream)[0] == "C" and len(taken) == 10
+    assert [smiles for smiles, *_ in stream] == ["C" * (i + 1) for i in range(1, 100)]
+
+
+def test_a_surrogate_is_called_one(chemist):
+    e = cli.explain_smiles("CCN(CC)CC(=O)Nc1c(C)cccc1C", chemist, "HLM")
+    assert "HLM (surrogate)" in str(e) and "HLM (surrogate)" in cli.molecule_figure(e)
+    assert "surrogate" in cli._oracle_note(property_oracle("HLM"), 0) and "seed 0" in cli._oracle_note(property_oracle("HLM"), 1)
+    assert cli.oracle_of("MUTAG") is None and cli.oracle_of("molecules").name == "QED" and cli.oracle_of(None) is None
+
+
+def test_starter_model_is_trained_once(tmp_path, monkeypatch):
+    monkeypatch.setattr("gib_nb.data.cache_folder", lambda: tmp_path)
+    make, settings = cli.starter_model.__wrapped__, dict(progress=False, molecules=40, **TINY)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        first = make(**settings)
+        (folder,) = (tmp_path / "models").iterdir()
+        (folder / "model.safetensors").write_bytes((folder / "model.safetensors").read_bytes()[:500])  # cut off: made again
+        make(**settings)
+        monkeypatch.setattr(GIBTrainer, "fit", lambda *a, **k: pytest.fail("trained again"))
+        second = make(**settings)
+    assert all(torch.equal(a, b) for a, b in zip(first.model.state_dict().values(), second.model.state_dict().values()))
+    assert second.form.in_channels == len(ATOM_FEATURES)
+
+
+def test_starter_model_without_a_place_to_keep_it(tmp_path, monkeypatch):
+    (tmp_path / "models").write_text("a file where a folder should be")
+    monkeypatch.setattr("gib_nb.data.cache_folder", lambda: tmp_path)
+    with pytest.warns(UserWarning, match="could not be kept"):
+        trainer = cli.starter_model.__wrapped__(progress=False, molecules=40, **TINY)
+    assert trainer.model is not None
+
+
+def test_explain_without_a_model_uses_the_starter(chemist, monkeypatch, capsys):
+    monkeypatch.setattr(cli, "starter_model", lambda progress=True: chemist)
+    assert cli.main(["explain", "CCO"]) == 0 and "QED (exact)" in capsys.readouterr().out
+    assert cli.explain_smiles("CCO").oracle.startswith("QED")
+
+
+def test_warnings_are_lines_without_file_names(model, monkeypatch, capsys):
+    def warned(args):
+        warnings.warn("look out", UserWarning)
+        return 0
+
+    monkeypatch.setattr(cli, "explain_command", warned)
+    assert cli.main(["explain", "C"]) == 0 and capsys.readouterr().err == "gib-nb: mind: look out\n"
