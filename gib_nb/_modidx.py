@@ -269,6 +269,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                            'gib_nb.mi.perm_gradients': ('mi.html#perm_gradients', 'gib_nb/mi.py'),
                            'gib_nb.mi.shift_gradients': ('mi.html#shift_gradients', 'gib_nb/mi.py'),
                            'gib_nb.mi.smile_loss': ('mi.html#smile_loss', 'gib_nb/mi.py'),
+                           'gib_nb.mi.standardise': ('mi.html#standardise', 'gib_nb/mi.py'),
                            'gib_nb.mi.value_and_gradient': ('mi.html#value_and_gradient', 'gib_nb/mi.py')},
             'gib_nb.model': { 'gib_nb.model.GIB': ('model.html#gib', 'gib_nb/model.py'),
                               'gib_nb.model.GIB.__init__': ('model.html#gib.__init__', 'gib_nb/model.py'),

@@ -741,16 +741,20 @@ def _say(text, args):
 
 
 def _load(args):
-    "The data set of the arguments, cut to `--limit`."
-    from gib_nb.data import MOLECULE_NAMES, load_dataset
+    "The data set of the arguments, with at most `--limit` graphs, or just so many where they are made here."
+    from gib_nb.data import MOLECULE_NAMES, load_dataset, motif_dataset
+    from gib_nb.molecules import molecule_dataset
 
-    seed = getattr(args, "seed", 0)
-    if args.limit is not None and args.dataset.lower() in {name.lower() for name in (*MOLECULE_NAMES, "molecules")}:
-        from gib_nb.molecules import molecule_dataset
-
+    seed, name = getattr(args, "seed", 0), args.dataset.lower()
+    if args.limit is None:
+        return load_dataset(args.dataset, args.data, args.download, seed)
+    if args.limit < 10:
+        raise argparse.ArgumentTypeError(f"expected --limit of at least 10 (got {args.limit})")
+    if name == "motif":
+        return motif_dataset(args.limit, seed=seed)
+    if name in {known.lower() for known in (*MOLECULE_NAMES, "molecules")}:
         return molecule_dataset(args.dataset, args.data, args.download, seed, args.limit)
-    data = load_dataset(args.dataset, args.data, args.download, seed)
-    return data if args.limit is None else limit_dataset(data, args.limit, seed)
+    return limit_dataset(load_dataset(args.dataset, args.data, args.download, seed), args.limit, seed)
 
 
 def _folder(args):
@@ -1036,7 +1040,7 @@ def _add_train_options(parser):
     parser.add_argument("--force", action="store_true", help="overwrite a finished run in --out")
     parser.add_argument("--data", metavar="DIR", help="folder with published data sets (default: the environment variable GIB_NB_DATA)")
     parser.add_argument("--no-download", dest="download", action="store_false", help="never ask the network")
-    parser.add_argument("--limit", type=int, metavar="N", help="use only N graphs, for a first try")
+    parser.add_argument("--limit", type=int, metavar="N", help="use only N graphs, for a first try; of motif and molecules, make N")
     parser.add_argument("--folds", type=int, nargs="?", const=10, metavar="K", help="cross-validation in K folds (10 when K is left out)")
 
 

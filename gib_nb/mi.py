@@ -5,10 +5,10 @@
 # %% auto #0
 __all__ = ['BOUNDS', 'log_mean_exp', 'dv_loss', 'StatisticsNetwork', 'SeparableNetwork', 'negative_pairs', 'parse_negatives',
            'dv_value', 'ShiftPairs', 'shift_gradients', 'all_gradients', 'perm_gradients', 'dedup_gradients',
-           'pair_gradients', 'value_and_gradient', 'frozen_dv', 'EmbeddingBank', 'check_finite', 'InnerLoop', 'cosine',
-           'nwj_loss', 'infonce_loss', 'smile_loss', 'EstimateWarning', 'MemorisationWarning', 'MIEstimate',
-           'estimate_warnings', 'check_pairs', 'gaussian_ranks', 'held_out_value', 'estimate_mi', 'labelled_graphs',
-           'GraphTask', 'graph_task', 'isomorphism_classes']
+           'pair_gradients', 'value_and_gradient', 'frozen_dv', 'standardise', 'EmbeddingBank', 'check_finite',
+           'InnerLoop', 'cosine', 'nwj_loss', 'infonce_loss', 'smile_loss', 'EstimateWarning', 'MemorisationWarning',
+           'MIEstimate', 'estimate_warnings', 'check_pairs', 'gaussian_ranks', 'held_out_value', 'estimate_mi',
+           'labelled_graphs', 'GraphTask', 'graph_task', 'isomorphism_classes']
 
 # %% ../nbs/01_mi.ipynb #5b3a7809
 import math
@@ -310,6 +310,13 @@ def frozen_dv(critic: StatisticsNetwork,  # gets no gradient
     "L_MI for the outer step: differentiable in the embeddings, blind to the critic's parameters."
     W_x, W_y, b, w, _ = (part.detach() for part in critic.parts())
     return _DonskerVaradhan.apply(x @ W_x + b, y @ W_y, w, negatives, generator)
+
+# %% ../nbs/01_mi.ipynb #f908722a
+def standardise(x: Tensor,  # [N, d], N at least 2
+                ) -> Tensor:  # [N, d]
+    "Columns at mean 0 and spread 1 over the batch, with the gradient through both, so that none is left along shift and scale."
+    variance, mean = torch.var_mean(x, 0, correction=0)
+    return (x - mean) / (variance + 1e-8).sqrt()
 
 # %% ../nbs/01_mi.ipynb #7df026aa
 class EmbeddingBank:

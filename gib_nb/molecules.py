@@ -11,9 +11,9 @@ __all__ = ['ELEMENTS', 'ATOM_FEATURES', 'BOND_FEATURES', 'PROBES', 'WEIGHT_COLOU
 # %% ../nbs/04_molecules.ipynb #61189bd1
 import dataclasses
 import functools
+import gzip
 import html
 import importlib.resources
-import itertools
 import json
 import os
 import pathlib
@@ -441,8 +441,6 @@ def _zinc_smiles(root):
     if folder:
         for place in ("interpretation/zinc250k.smi.gz", "zinc250k.smi.gz"):
             if (path := pathlib.Path(folder).expanduser() / place).is_file():
-                import gzip
-
                 return gzip.decompress(path.read_bytes()).decode("ascii").split()
     raise FileNotFoundError(
         "expected interpretation/zinc250k.smi.gz, the SMILES of ZINC-250K, in root or in the folder that GIB_NB_DATA names "

@@ -24,7 +24,7 @@ from torch_geometric.data import Batch, Data
 from .backbones import BACKBONES
 from .connectivity import components
 from .data import DegreeFeatures, split_indices, validate_graphs
-from .mi import EmbeddingBank, InnerLoop, MIEstimate, StatisticsNetwork, estimate_mi, frozen_dv, parse_negatives
+from .mi import EmbeddingBank, InnerLoop, MIEstimate, StatisticsNetwork, estimate_mi, frozen_dv, parse_negatives, standardise
 from .model import GIB, GIBOutput
 
 # %% ../nbs/08_trainer.ipynb #75c2c219
@@ -193,7 +193,8 @@ class Run:
         g, s = output.graph_embedding, output.subgraph_embedding
         bank = self.bank if self.config.memory == "bank" else EmbeddingBank.of(g.detach(), s.detach())
         self.inner.run(bank, record=False)
-        return frozen_dv(self.critic, *bank.standardise(g, s), self.config.negatives, self.generator)
+        g, s = (standardise(g), standardise(s)) if len(g) >= 16 else bank.standardise(g, s)
+        return frozen_dv(self.critic, g, s, self.config.negatives, self.generator)
 
     def has_negatives(self, batch: Batch) -> bool:
         "A tail batch of one graph has no second graph to pair with: its MI term is skipped, and said once."

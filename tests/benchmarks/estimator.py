@@ -7,7 +7,7 @@ import torch
 
 from gib_nb.information import noisy_xor_table, mutual_information, sign_channel_plug_in
 from gib_nb.mi import (EmbeddingBank, InnerLoop, StatisticsNetwork, all_gradients, dv_value, estimate_mi, frozen_dv, graph_task,
-                       isomorphism_classes, labelled_graphs)
+                       isomorphism_classes, labelled_graphs, standardise)
 
 from .common import in_subprocess, milliseconds, spread
 
@@ -137,8 +137,9 @@ def gradient_fidelity(width=32, information=2., moving=False, bank_size=1113, ba
         bank.write(rows, g[rows], s.detach())
         source = EmbeddingBank.of(g[rows], s.detach()) if single else bank
         loop.run(source)
-        gradient, = torch.autograd.grad(frozen_dv(loop.critic, *source.standardise(g[rows], s), "all"), alpha)
-        shares.append(float(gradient) / float(-width / (alpha * (1 + alpha ** 2))))
+        gradient, = torch.autograd.grad(frozen_dv(loop.critic, standardise(g[rows]), standardise(s), negatives), alpha)
+        now = float(alpha.detach())
+        shares.append(float(gradient) / (-width / (now * (1 + now ** 2))))
         alpha.grad = gradient
         optimiser.step()
     return float(np.mean(shares[outer_steps // 2:]))
