@@ -501,7 +501,7 @@ h1 { font-size: 1.7rem; line-height: 1.25; } h2 { font-size: 1.25rem; margin-top
 p, li { max-width: 68ch; } .note { color: #555; font-size: .9rem; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; } th, td { padding: 4px 18px 4px 0; border-bottom: 1px solid #ddd; text-align: left; vertical-align: top; }
-td.own { font-weight: 600; }
+td { max-width: 60ch; overflow-wrap: break-word; } tr.own { font-weight: 600; }
 .warning { border-left: 5px solid #D55E00; background: #fdf1e8; padding: 8px 14px; margin: 10px 0; }
 .gallery { display: grid; grid-template-columns: repeat(auto-fill, minmax(250px, 1fr)); gap: 16px; }
 figure { margin: 0; border: 1px solid #ddd; border-radius: 6px; padding: 8px; } figure svg { display: block; margin: 0 auto; max-width: 100%; height: auto; }
@@ -519,15 +519,13 @@ def _page(title, body):
             f"<style>{STYLE}</style></head>\n<body>\n{body}\n</body></html>\n")
 
 
-def _table(rows, head=()):
-    "An HTML table; all cells are text. A row that begins with \"model\" is set in bold."
-    line = lambda cells, tag: "<tr>" + "".join(f"<{tag}{own}>{html.escape(str(cell))}</{tag}>" for cell in cells) + "</tr>"
-    body = ""
-    for cells in rows:
-        own = ' class="own"' if cells[0] == "model" else ""
-        body += line(cells, "td")
-    own = ""
-    return f'<div class="wide"><table>{line(head, "th") if head else ""}{body}</table></div>'
+def _table(rows, head=(), strong=None):
+    "An HTML table; all cells are text. The row that begins with `strong` is set in bold."
+    def line(cells, tag):
+        mark = ' class="own"' if cells[0] == strong else ""
+        return f"<tr{mark}>" + "".join(f"<{tag}>{html.escape(str(cell))}</{tag}>" for cell in cells) + "</tr>"
+
+    return f'<div class="wide"><table>{line(head, "th") if head else ""}{"".join(line(cells, "td") for cells in rows)}</table></div>'
 
 # %% ../nbs/17_cli.ipynb #1ee58591
 def score_rows(metrics):
@@ -700,7 +698,7 @@ def report_html(
         f"<p>A graph information bottleneck was trained on {len(data.train)} of {len(data)} graphs. It predicts the {'class' if classes else 'value'} of a graph from a part of it, the "
         "<em>subgraph</em>, and pays for what that part still tells about the whole.</p>",
         *(f'<div class="warning"><strong>Mind:</strong> {html.escape(text)}</div>' for text in all_warnings(metrics)),
-        "<h2>Does it predict?</h2>", _table(score_rows(metrics), [metrics["scores"]["measure"], "training", "validation", "test"]),
+        "<h2>Does it predict?</h2>", _table(score_rows(metrics), [metrics["scores"]["measure"], "training", "validation", "test"], "model"),
         f'<p class="note">{"Majority class" if classes else "Training mean"}: always {baseline}. Structure-blind: a linear model on the mean of the node features, which sees no edge. '
         'A model that is not clearly above both has found nothing in the structure.</p>',
         "<h2>What does it keep?</h2>", _table(subgraph_rows(metrics), ["test graphs", "", ""]),
@@ -714,7 +712,7 @@ def report_html(
 
 def _folds_html(folds):
     rows = [[f"fold {i}", *row[1:]] for i, metrics in enumerate(folds, 1) for row in score_rows(metrics)[:1]]
-    return ("<h2>All folds</h2>" + _table(rows + [["model", *fold_summary(folds)]], [folds[0]["scores"]["measure"], "training", "validation", "test"])
+    return ("<h2>All folds</h2>" + _table(rows + [["all folds", *fold_summary(folds)]], [folds[0]["scores"]["measure"], "training", "validation", "test"], "all folds")
             + '<p class="note">The last line is mean ± standard deviation over the folds; everything else on this page belongs to the first fold.</p>')
 
 
@@ -788,9 +786,9 @@ def train_command(
         found = metrics | {"folds": [fold["scores"] for fold in folds]}
     _say("writing the report", args)
     _write_results(folder, trainer, data, metrics, found, folds)
-    print(results_text(metrics))
+    print((f"the first of {len(folds)} folds\n\n" if folds else "") + results_text(metrics))
     if folds:
-        print(f"{len(folds)} folds, {metrics['scores']['measure']}, mean and spread: " + ", ".join(f"{part} {text}" for part, text in zip(("train", "valid", "test"), fold_summary(folds))))
+        print(f"\nall {len(folds)} folds, {metrics['scores']['measure']}, mean and spread: " + ", ".join(f"{part} {text}" for part, text in zip(("train", "valid", "test"), fold_summary(folds))))
     print(f"report: {folder / 'report.html'}")
     return 0
 
@@ -910,11 +908,13 @@ def _output(path):
 
 def _model(args):
     "The trainer and the property oracle that an explanation needs."
+    import torch
     from gib_nb.trainer import GIBTrainer
 
     if args.model is None:
         return starter_model(args.progress), oracle_of("QED")
-    trainer, record = GIBTrainer.load(args.model), pathlib.Path(args.model) / "metrics.json"
+    trainer = GIBTrainer.load(args.model, device=None if torch.cuda.is_available() else "cpu")
+    record = pathlib.Path(args.model) / "metrics.json"
     name = json.loads(record.read_text(encoding="utf-8"))["data"]["name"] if record.is_file() else None
     return trainer, oracle_of(name)
 
@@ -1093,8 +1093,8 @@ def _run(args, argv):
         if args.debug:
             raise
         wrong_use = isinstance(error, argparse.ArgumentTypeError)
-        help = f" (see gib-nb {args.command} --help)" if wrong_use else ""
-        print(f"gib-nb {args.command}: {' '.join(str(error).split())}{help}", file=sys.stderr)
+        hint = f" (see gib-nb {args.command} --help)" if wrong_use else ""
+        print(f"gib-nb {args.command}: {' '.join(str(error).split())}{hint}", file=sys.stderr)
         return 2 if wrong_use else 1
 
 

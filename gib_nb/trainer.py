@@ -193,7 +193,8 @@ class Run:
         g, s = output.graph_embedding, output.subgraph_embedding
         bank = self.bank if self.config.memory == "bank" else EmbeddingBank.of(g.detach(), s.detach())
         self.inner.run(bank, record=False)
-        g, s = (standardise(g), standardise(s)) if len(g) >= 16 else bank.standardise(g, s)
+        scale_free = self.config.memory == "bank" and len(g) >= 16
+        g, s = (standardise(g), standardise(s)) if scale_free else bank.standardise(g, s)
         return frozen_dv(self.critic, g, s, self.config.negatives, self.generator)
 
     def has_negatives(self, batch: Batch) -> bool:

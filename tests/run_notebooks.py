@@ -14,6 +14,7 @@ from nbclient import NotebookClient
 os.environ.setdefault("PLOTLY_RENDERER", "plotly_mimetype+png")
 SKIP = {"slow", "cuda", "notest"} - ({"slow"} if "--slow" in sys.argv else set())
 NBS = pathlib.Path(__file__).parents[1] / "nbs"
+PICTURES = {"image/png", "image/svg+xml"}
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
@@ -43,15 +44,15 @@ def run(path):
     for cell in code:
         cell.metadata.pop("tags", None)
         cell.execution_count = None
-        # progress bars go to stderr; they are noise in a committed notebook
-        cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"]
+        # progress bars are noise in a committed notebook, and a widget without a picture shows nothing later
+        cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"
+                        and not (WIDGET in output.get("data", {}) and not PICTURES & set(output["data"]))]
         for output in cell.outputs:
             if "execution_count" in output:
                 output["execution_count"] = None
             if "metadata" in output:
                 output["metadata"] = {}
-            if {"image/png", "image/svg+xml"} & set(output.get("data", {})):
-                output["data"].pop(WIDGET, None)
+            output.get("data", {}).pop(WIDGET, None)
     nbformat.write(notebook, path)
 
 

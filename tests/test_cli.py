@@ -268,7 +268,7 @@ def test_folds(tmp_path, capsys):
     scores = [part["scores"]["model"]["test"] for part in parts]
     assert f"test {np.mean(scores):.3f} ± {np.std(scores):.3f}" in table
     report = (folder / "report.html").read_text()
-    assert f"{np.mean(scores):.3f} ± {np.std(scores):.3f}" in report and "All folds" in report
+    assert f"{np.mean(scores):.3f} ± {np.std(scores):.3f}" in report and "All folds" in report and "the first of 3 folds" in table
     # killed before the last fold was finished: the others are not trained again
     before = [(folder / f"fold-0{i}/model.safetensors").stat().st_mtime_ns for i in (1, 2, 3)]
     (folder / "metrics.json").unlink()
@@ -484,6 +484,16 @@ def test_what_is_no_molecule(smiles, chemist):
 def test_a_model_of_other_graphs_is_refused(finished, capsys):
     assert cli.main(["explain", "CCO", "--model", str(finished)]) == 1
     assert "expected a model trained on molecules" in capsys.readouterr().err
+
+
+def test_a_model_trained_on_a_gpu_is_read_without_one(chemist, tmp_path):
+    if torch.cuda.is_available():
+        pytest.skip("needs a computer without a GPU")
+    trainer = GIBTrainer(chemist.config, device="cuda")
+    trainer.form, trainer.model, trainer.collapse, trainer.history = chemist.form, chemist.model, None, {}
+    trainer.save(tmp_path)
+    assert json.loads((tmp_path / "config.json").read_text())["config"]["device"] == "cuda"
+    assert cli.main(["explain", "CCO", "--model", str(tmp_path)]) == 0
 
 
 def test_explain_command(model, tmp_path, capsys):

@@ -192,6 +192,8 @@ def test_connectivity_loss_is_that_of_the_assignment():
     output = run(MODEL, [random_graph(6, 1), graph(2), random_graph(5, 2)])
     batch = Batch.from_data_list([random_graph(6, 1), graph(2), random_graph(5, 2)])
     assert output.connectivity_loss == connectivity_loss(output.assignment, batch.edge_index, batch.batch, 3)
+    gradients = torch.autograd.grad(output.connectivity_loss, list(MODEL.generator.parameters()))
+    assert all(gradient.abs().max() > 0 for gradient in gradients)
 
 
 # --- the assignment

@@ -522,12 +522,12 @@ def test_only_epochs_after_the_ramp_are_chosen():
 
 
 def test_patience(monkeypatch):
-    "Counted after the ramp: with no better loss for so many epochs, training stops."
-    losses = iter([9., 8., 1., .5, .6, .7, .4, .8, .9, 1., 1.])
+    "With no better loss for so many epochs training stops; losses before the end of the ramp, of another kind, do not count."
+    losses = iter([.1, .2, 1., .5, .6, .7, .4, .8, .9, 1., 1.])
     monkeypatch.setattr(room, "evaluate", lambda *arguments: {"loss": next(losses), "score": 0., "kept": 0.})
     history = fitted(epochs=11, patience=3).history
     assert history["best_epoch"] == 6 and len(history["epochs"]) == 10
-    losses = iter([9., 8., 7., .5, .6, .7, .4])
+    losses = iter([.1, .2, 7., .5, .6, .7, .4])
     monkeypatch.setattr(room, "evaluate", lambda *arguments: {"loss": next(losses), "score": 0., "kept": 0.})
     assert len(fitted(epochs=11, patience=2).history["epochs"]) == 6
 
