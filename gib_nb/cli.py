@@ -190,7 +190,7 @@ def measure(
     return _plain({"scores": scores | baselines(data), "subgraphs": subgraphs,
                    "mutual_information": information | {"graphs": len(rows)}, "collapse": trainer.collapse, "warnings": list(notes)})
 
-
+# %% ../nbs/17_cli.ipynb #2ce6b40d
 def _plain(value):
     "What JSON gives back: lists for tuples, None for numbers that are not finite."
     if isinstance(value, dict):
@@ -199,7 +199,7 @@ def _plain(value):
         return [_plain(entry) for entry in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
-
+# %% ../nbs/17_cli.ipynb #e759c8ae
 def _subgraph_numbers(graphs, explanations, threshold):
     "The thresholded subgraphs of a list of graphs in numbers; None where the truth is not known."
     import numpy as np
@@ -356,7 +356,7 @@ def graph_svg(
     ]
     return f'<svg viewBox="0 0 {size[0]} {size[1]}" width="{size[0]}" role="img"><title>{html.escape(title)}</title>{"".join(under + lines + nodes)}</svg>'
 
-
+# %% ../nbs/17_cli.ipynb #97b67062
 def _line(start, end, colour, width):
     return (f'<line x1="{start[0]:.1f}" y1="{start[1]:.1f}" x2="{end[0]:.1f}" y2="{end[1]:.1f}" stroke="{colour}" '
             f'stroke-width="{width:.1f}" stroke-linecap="round"/>')
@@ -545,7 +545,7 @@ def subgraph_rows(metrics):
     return rows + [["I(G;G_sub), estimated", f"{_number(m['held_out'], '.2f')} ± {error} nats",
                     f"held out; {_number(m['in_sample'], '.2f')} on the critic's own pairs; no estimate above {ceiling} could be certified"]]
 
-
+# %% ../nbs/17_cli.ipynb #686f9853
 def _number(value, form):
     return "unknown" if value is None else format(value, form)
 
@@ -633,7 +633,7 @@ def _gallery(trainer, data):
     truth = any("edge_mask" in graph or "node_mask" in graph for graph in graphs)
     return f"<h2>{len(figures)} test graphs and their subgraphs</h2>{_legend(molecules, truth)}{note}" f'<div class="gallery">{"".join(figures)}</div>'
 
-
+# %% ../nbs/17_cli.ipynb #830fd70e
 def _oracle_note(oracle, seed):
     "How far property values can be trusted, HTML."
     if oracle is None:
@@ -641,7 +641,7 @@ def _oracle_note(oracle, seed):
     seen = " It was fitted on the training part of the split with seed 0; with another seed it has seen some of these molecules." if oracle.kind == "surrogate" and seed else ""
     return f'<p class="note">Values of molecules and fragments: {html.escape(repr(oracle))}.{seen}</p>'
 
-# %% ../nbs/17_cli.ipynb #830fd70e
+# %% ../nbs/17_cli.ipynb #55d803e6
 def probability_figure(
     trainer,  # fitted `GIBTrainer`
     graphs,  # PyG `Data`; node_mask [n] is the ground truth where present
@@ -664,7 +664,7 @@ def probability_figure(
     return figure.update_layout(template="none", barmode="stack", bargap=.05, width=640, height=260, font={"size": 11},
                                 margin={"l": 60, "r": 10, "t": 10, "b": 45}, showlegend=known, legend={"orientation": "h", "y": 1.12})
 
-
+# %% ../nbs/17_cli.ipynb #b4fd4f83
 def _plots(trainer, data):
     "The two plotly figures, HTML, the first with plotly's program inside."
     from gib_nb.trainer import history_figure
@@ -679,7 +679,7 @@ def _plots(trainer, data):
             '<h2>How decided is it?</h2><p>Probabilities near 0 and 1 are clear decisions. Where most lie near the threshold (dashed), a cut at the threshold means little.</p>'
             f'<div class="wide"><div style="min-width: 480px; max-width: 760px">{decided}</div></div>')
 
-# %% ../nbs/17_cli.ipynb #55d803e6
+# %% ../nbs/17_cli.ipynb #c65c8dab
 def _flat(record):
     return [[name, ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else value] for name, value in record.items()]
 
@@ -715,7 +715,7 @@ def _folds_html(folds):
     return ("<h2>All folds</h2>" + _table(rows + [["all folds", *fold_summary(folds)]], [folds[0]["scores"]["measure"], "training", "validation", "test"], "all folds")
             + '<p class="note">The last line is mean ± standard deviation over the folds; everything else on this page belongs to the first fold.</p>')
 
-
+# %% ../nbs/17_cli.ipynb #8c54eb8e
 def fold_summary(folds):
     "Mean ± standard deviation of the score of each part, as text."
     import numpy as np
@@ -792,7 +792,7 @@ def train_command(
     print(f"report: {folder / 'report.html'}")
     return 0
 
-
+# %% ../nbs/17_cli.ipynb #f00a84e5
 def _write_results(folder, trainer, data, metrics, found, folds=()):
     "Report, then metrics.json, which says that the run is finished; the checkpoint goes."
     from gib_nb.trainer import write_atomically
@@ -935,7 +935,7 @@ def explain_command(
         read_molecule(args.smiles)  # before a model is trained for nothing
     return (_explain_file if many else _explain_one)(args, suffix, *_model(args))
 
-
+# %% ../nbs/17_cli.ipynb #3085ec2d
 def _explain_one(args, suffix, trainer, oracle):
     e = explain_smiles(args.smiles, trainer, oracle, args.threshold)
     print(e)
@@ -1000,6 +1000,8 @@ examples:
 In the result folder: report.html to look at, metrics.json with all numbers, and the model,
 which gib-nb explain --model FOLDER and GIBTrainer.load(FOLDER) read.
 """
+
+# %% ../nbs/17_cli.ipynb #dfc45e53
 EXPLAINED = """A file is .smi or .txt (first word of each line) or .csv (column smiles, or the first). Without --out its
 rows are printed as CSV: smiles, prediction, fragment, share, components, reason.
 
@@ -1011,7 +1013,7 @@ examples:
   gib-nb explain library.smi --model runs/QED-20260101-120000 --out library.csv
 """
 
-# %% ../nbs/17_cli.ipynb #dfc45e53
+# %% ../nbs/17_cli.ipynb #e9ef7c0f
 def build_parser():
     "The parser of `gib-nb`; it loads nothing heavy."
     plain = {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
@@ -1043,7 +1045,7 @@ def _add_train_options(parser):
     parser.add_argument("--limit", type=int, metavar="N", help="use only N graphs, for a first try; of motif and molecules, make N")
     parser.add_argument("--folds", type=int, nargs="?", const=10, metavar="K", help="cross-validation in K folds (10 when K is left out)")
 
-
+# %% ../nbs/17_cli.ipynb #b3b63c84
 def _add_explain_options(parser):
     parser.add_argument("smiles", metavar="SMILES|FILE", help="a molecule in quotes, or a file with one per line")
     parser.add_argument("--model", metavar="RUN", help="result folder of gib-nb train on molecules; without it a small model for QED is trained, once")
@@ -1057,7 +1059,7 @@ def _probability(text):
         raise argparse.ArgumentTypeError(f"expected a number from 0 to below 1 (got {text})")
     return value
 
-# %% ../nbs/17_cli.ipynb #e9ef7c0f
+# %% ../nbs/17_cli.ipynb #cac207a3
 def main(
     argv: list | None = None,  # arguments; None: those of the process
 ) -> int:  # 0 done, 1 error, 2 wrong use, 130 interrupted
@@ -1097,7 +1099,7 @@ def _run(args, argv):
         print(f"gib-nb {args.command}: {' '.join(str(error).split())}{hint}", file=sys.stderr)
         return 2 if wrong_use else 1
 
-
+# %% ../nbs/17_cli.ipynb #e85c82c5
 def _resume_words(args, argv):
     "How to go on, for a training run that has begun to write."
     folder = getattr(args, "folder", None)

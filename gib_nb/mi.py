@@ -4,11 +4,11 @@
 
 # %% auto #0
 __all__ = ['BOUNDS', 'log_mean_exp', 'dv_loss', 'StatisticsNetwork', 'SeparableNetwork', 'negative_pairs', 'parse_negatives',
-           'dv_value', 'ShiftPairs', 'shift_gradients', 'all_gradients', 'perm_gradients', 'dedup_gradients',
-           'pair_gradients', 'value_and_gradient', 'frozen_dv', 'standardise', 'EmbeddingBank', 'check_finite',
-           'InnerLoop', 'cosine', 'nwj_loss', 'infonce_loss', 'smile_loss', 'EstimateWarning', 'MemorisationWarning',
-           'MIEstimate', 'estimate_warnings', 'check_pairs', 'gaussian_ranks', 'held_out_value', 'estimate_mi',
-           'labelled_graphs', 'GraphTask', 'graph_task', 'isomorphism_classes']
+           'check_critic_inputs', 'dv_value', 'ShiftPairs', 'shift_gradients', 'all_gradients', 'perm_gradients',
+           'dedup_gradients', 'pair_gradients', 'value_and_gradient', 'frozen_dv', 'standardise', 'EmbeddingBank',
+           'check_finite', 'InnerLoop', 'cosine', 'nwj_loss', 'infonce_loss', 'smile_loss', 'EstimateWarning',
+           'MemorisationWarning', 'MIEstimate', 'estimate_warnings', 'check_pairs', 'gaussian_ranks', 'held_out_value',
+           'estimate_mi', 'labelled_graphs', 'GraphTask', 'graph_task', 'isomorphism_classes']
 
 # %% ../nbs/01_mi.ipynb #5b3a7809
 import math
@@ -104,7 +104,8 @@ class SeparableNetwork(nn.Module):
         self.x_dim, self.y_dim = x_dim, y_dim
         tower = lambda width: nn.Sequential(nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU(),
                                             nn.Linear(hidden, rank + 1))
-        self.phi, self.psi = tower(x_dim), tower(y_dim)
+        with torch.random.fork_rng(devices=[]):  # layers draw weights as they are made; ours come from the generator
+            self.phi, self.psi = tower(x_dim), tower(y_dim)
         self.reset_parameters(generator)
 
     @torch.no_grad()
@@ -141,12 +142,21 @@ def negative_pairs(N: int,                     # pairs in the batch
 
 def parse_negatives(negatives: str, N: int) -> tuple[str, int]:
     "Split \"shift:8\" into its kind and its number of shifts (at most N−1)."
-    kind, _, K = negatives.partition(":")
-    if kind not in ("shift", "all", "perm", "dedup") or (kind == "shift") != K.isdigit() or K == "0":
+    kind, _, K = negatives.partition(":") if isinstance(negatives, str) else ("", "", "")
+    if kind not in ("shift", "all", "perm", "dedup") or (kind == "shift") != K.isdigit() or (K and int(K) == 0):
         raise ValueError(f'expected negatives "shift:K" with K ≥ 1, "all", "perm" or "dedup" (got {negatives!r})')
     if N < 2:
         raise ValueError(f"expected at least 2 pairs, since one pair has no negatives (got N={N})")
     return kind, min(int(K or 0), N - 1)
+
+def check_critic_inputs(critic: nn.Module, x: Tensor, y: Tensor, paired: bool = True):
+    "Raise a ValueError or TypeError where x [N, d] and y [N, e] do not fit each other or the critic."
+    for name, values in (("x", x), ("y", y)):
+        if not values.dtype.is_floating_point:
+            raise TypeError(f"expected floating point numbers in {name} (got {values.dtype}); one-hot encode categories")
+    widths = getattr(critic, "x_dim", x.shape[-1]), getattr(critic, "y_dim", y.shape[-1])
+    if x.dim() != 2 or y.dim() != 2 or (paired and len(x) != len(y)) or (x.shape[1], y.shape[1]) != widths:
+        raise ValueError(f"expected x [N, {widths[0]}] and y [N, {widths[1]}] (got shapes {tuple(x.shape)} and {tuple(y.shape)})")
 
 def dv_value(critic: nn.Module,  # any critic with forward(x, y)
              x: Tensor,          # [N, d]
@@ -155,6 +165,7 @@ def dv_value(critic: nn.Module,  # any critic with forward(x, y)
              generator: torch.Generator | None = None,  # used by "perm"
              ) -> Tensor:        # scalar, nats, differentiable in critic, x and y
     "The Donsker–Varadhan value of paired samples, by definition: autograd through every pair."
+    check_critic_inputs(critic, x, y)
     i, j = (index.to(x.device) for index in negative_pairs(len(x), negatives, generator))
     return critic(x, y).mean() - log_mean_exp(critic(x[i], y[j]), len(i))
 
@@ -285,6 +296,7 @@ def value_and_gradient(critic: StatisticsNetwork,
                        index: Tensor | None = None,  # with "dedup": [N], the distinct x of each y
                        ) -> tuple[Tensor, Tensor]:   # value in nats, gradient shaped as critic.flat
     "The Donsker–Varadhan value and its gradient by the critic's parameters, without autograd."
+    check_critic_inputs(critic, x, y, paired=negatives != "dedup")
     value, grad_a, grad_b, grad_w = pair_gradients(*critic.halves(x, y), critic.parts()[3], negatives, generator, index)
     return value, torch.cat([(x.T @ grad_a).view(-1), (y.T @ grad_b).view(-1), grad_a.sum(0), grad_w, grad_w.new_zeros(1)])
 
@@ -308,6 +320,7 @@ def frozen_dv(critic: StatisticsNetwork,  # gets no gradient
               generator: torch.Generator | None = None,  # used by "perm"
               ) -> Tensor:  # scalar, nats, differentiable in x and y only
     "L_MI for the outer step: differentiable in the embeddings, blind to the critic's parameters."
+    check_critic_inputs(critic, x, y)
     W_x, W_y, b, w, _ = (part.detach() for part in critic.parts())
     return _DonskerVaradhan.apply(x @ W_x + b, y @ W_y, w, negatives, generator)
 
@@ -339,10 +352,15 @@ class EmbeddingBank:
 
     @torch.no_grad()
     def write(self, rows: Tensor, x: Tensor, y: Tensor):
-        "Replace the given rows by fresh embeddings; refuses values that are not finite."
-        check_finite(x, "x")
-        check_finite(y, "y")
-        self.pairs[rows] = torch.cat([x, y], 1)
+        "Replace the given rows by fresh embeddings; refuses values that are not finite or do not fit."
+        d = self.x_dim
+        for name, values, width in (("x", x, d), ("y", y, self.pairs.shape[1] - d)):
+            if not values.dtype.is_floating_point:
+                raise TypeError(f"expected floating point embeddings {name} (got {values.dtype})")
+            if tuple(values.shape) != (len(rows), width):
+                raise ValueError(f"expected {name} of shape {(len(rows), width)}, one row per row of the bank (got {tuple(values.shape)})")
+            check_finite(values, name)
+        self.pairs[rows] = torch.cat([x, y], 1).to(self.pairs.dtype)
         self.filled[rows] = True
         self._statistics = None
 
@@ -350,6 +368,8 @@ class EmbeddingBank:
         "Mean and spread [d + e], from about 500 filled rows; a column that does not vary has spread 1."
         if self._statistics is None:
             rows = self.filled.nonzero()[:, 0]
+            if not len(rows):
+                raise ValueError("expected a bank with at least one pair (got an empty bank); write embeddings first")
             self._statistics = _mean_and_spread(self.pairs[rows[::max(1, len(rows) // 500)]])
         return self._statistics
 
@@ -378,9 +398,10 @@ class EmbeddingBank:
         return (self.pairs[rows] - mean) / spread
 
 def _mean_and_spread(values: Tensor) -> tuple[Tensor, Tensor]:
-    variance, mean = torch.var_mean(values, 0, correction=0)
+    unit = torch.ldexp(torch.ones_like(values[0]), torch.frexp(values.abs().amax(0))[1])  # so that no square leaves the range
+    variance, mean = torch.var_mean(values / unit, 0, correction=0)
     spread = variance.sqrt()
-    return mean, spread.masked_fill(spread <= 1e-6 * mean.abs(), 1.)
+    return mean * unit, (spread * unit).masked_fill(spread <= 10 * torch.finfo(values.dtype).eps, 1.)
 
 def check_finite(values: Tensor, name: str):
     "Raise a ValueError that names the first row which holds a NaN or an infinity."
@@ -434,6 +455,8 @@ class InnerLoop:
             value, gradient = value_and_gradient(self.critic, x[t], y[t], self.negatives, self.generator)
             self.ascend(gradient, self.learning_rate * cosine(t, len(x)))
             values.append(value)
+        if not gradient.any():
+            self.revive()
         return values
 
     def climb_shifts(self, x: Tensor, y: Tensor, K: int, record: bool) -> list[Tensor]:
@@ -451,7 +474,16 @@ class InnerLoop:
             torch.sum(pairs.grad_a, 0, out=G_b)
             first_layer.mul_(w)
             self.ascend(gradient, self.learning_rate * cosine(t, len(x)))
+        if not gradient.any():
+            self.revive()
         return values
+
+    def revive(self):
+        "A critic whose hidden units are all silent has no gradient and would report 0 for ever: draw new weights, and say so."
+        warnings.warn("every hidden unit of the critic was silent, so its value was 0: it starts again from new weights",
+                      EstimateWarning, stacklevel=3)
+        self.critic.reset_parameters(self.generator)
+        self.forget()
 
     def ascend(self, gradient: Tensor, learning_rate: float):
         "One step of Adam (Kingma and Ba) uphill, on the flat parameters."
@@ -533,19 +565,20 @@ def check_pairs(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     for name, values in (("x", x), ("y", y)):
         if not values.dtype.is_floating_point:
             raise TypeError(f"expected floating point numbers in {name} (got {values.dtype}); one-hot encode categories")
-    x, y = (values.detach().double().reshape(len(values), -1) if values.dim() else values for values in (x, y))
     if x.dim() == 0 or y.dim() == 0 or len(x) != len(y):
         raise ValueError(f"expected as many x as y (got shapes {tuple(x.shape)} and {tuple(y.shape)})")
     if len(x) < 2:
         raise ValueError(f"expected at least 2 pairs, since one pair has no negatives (got N={len(x)})")
+    x, y = (values.detach().double().reshape(len(values), -1) for values in (x, y))
     check_finite(x, "x")
     check_finite(y, "y")
     return x, y
 
 def gaussian_ranks(values: Tensor) -> Tensor:
     "Each column replaced by normal quantiles of its ranks: changes no mutual information, tames heavy tails."
-    ranks = values.argsort(0).argsort(0)
-    return torch.special.ndtri((ranks + .5) / len(values))
+    from scipy.stats import rankdata
+    ranks = torch.as_tensor(rankdata(values.numpy(), axis=0), dtype=values.dtype)  # ties share the mean of their ranks
+    return torch.special.ndtri((ranks - .5) / len(values))
 
 # %% ../nbs/01_mi.ipynb #adc30821
 @torch.no_grad()
@@ -561,8 +594,9 @@ def held_out_value(critic: nn.Module, x: Tensor, y: Tensor,
     largest = max(joint.abs().max().item(), negative.abs().max().item())
     if bound == "infonce":
         scores = torch.cat([joint[None], negative])
-        terms = joint - scores.logsumexp(0) + math.log(K + 1)
-        return terms.mean().item(), (terms.std() / N ** .5).item(), largest
+        terms, share = joint - scores.logsumexp(0) + math.log(K + 1), scores.softmax(0)
+        chosen = sum(row.roll(k) for k, row in enumerate(share))  # how much each y is taken for the partner, by all x
+        return terms.mean().item(), ((terms - chosen).std() / N ** .5).item(), largest
     if bound == "smile":
         negative = negative.clamp(-clip, clip)
     log_z = log_mean_exp(negative.flatten(), K * N) if bound != "nwj" else torch.ones((), dtype=torch.double)
@@ -590,6 +624,8 @@ def estimate_mi(x: Tensor,               # [N, d] or [N], floating point
     "Estimate I(X;Y) in nats from paired samples; the value holds on pairs that the critic never saw."
     if bound not in BOUNDS:
         raise ValueError(f"expected bound in {sorted(BOUNDS)} (got {bound!r})")
+    if steps < 1 or checks < 1:
+        raise ValueError(f"expected steps and checks of at least 1 (got steps={steps} and checks={checks})")
     if critic not in ("concat", "separable"):
         raise ValueError(f'expected critic "concat" or "separable" (got {critic!r})')
     x, y = check_pairs(x, y)

@@ -327,6 +327,9 @@ def test_limit_keeps_parts_and_classes():
         assert set(numbers) <= set(data.split[part].tolist()) and len(numbers) == {"train": 40}.get(part, 5)
     assert sum(int(graph.y) for graph in small.train) == 20
     assert [g.number for g in small.graphs] == [g.number for g in cli.limit_dataset(data, 50, seed=1).graphs]
+    assert {g.number for g in small.graphs} != {g.number for g in cli.limit_dataset(data, 50, seed=2).graphs}
+    sorted_labels = make_dataset("sorted", sorted(data.graphs, key=lambda graph: int(graph.y)))
+    assert sum(int(graph.y) for graph in cli.limit_dataset(sorted_labels, 50).train) == 20
     assert cli.limit_dataset(data, 200) is data
     with pytest.raises(ValueError, match="at least 10"):
         cli.limit_dataset(data, 9)
@@ -344,6 +347,8 @@ def test_measure_reports_collapse_and_empty_subgraphs():
         trainer.model.generator.score[-1].bias.fill_(-3)
     found = cli.measure(trainer, data)
     assert found["subgraphs"]["empty"] == 1 and any("keeps all nodes or none" in text for text in cli.all_warnings(found))
+    trainer.collapse = "no node kept"
+    assert not any("keeps all nodes or none" in text for text in cli.all_warnings(cli.measure(trainer, data)))  # said once
     text = cli.results_text(found)
     assert "100% are empty" in text and "majority class" in text and "structure-blind" in text
     assert json.loads(json.dumps(found, allow_nan=False)) == found
@@ -539,6 +544,22 @@ def test_explain_file_to_the_standard_output_and_as_a_page(model, tmp_path, caps
     assert sum(tag == "svg" for tag, _ in page.tags) == 4 and "QED (exact)" in page.text
 
 
+def test_a_file_appears_when_it_is_complete(model, tmp_path, monkeypatch):
+    source, out = tmp_path / "x.smi", tmp_path / "x.csv"
+    source.write_text("CCO\nCCN\n")
+    out.write_text("an older result")
+
+    def stopped(*line):
+        if line[0] == "CCN":
+            assert out.read_text() == "an older result"
+            raise KeyboardInterrupt
+        return line
+
+    monkeypatch.setattr(cli, "csv_row", stopped)
+    assert cli.main(["explain", str(source), "--model", str(model), "--out", str(out), "--no-progress"]) == 130
+    assert out.read_text() == "an older result" and sorted(path.name for path in tmp_path.iterdir()) == ["x.csv", "x.smi"]
+
+
 @pytest.mark.parametrize("text, expected", [
     ("name,SMILES\na,CCO\nb,\n", ["CCO", ""]),
     ("CCO,ethanol\n\nC\n", ["CCO", "", "C"]),
@@ -573,7 +594,8 @@ def test_lines_stream_in_batches(chemist):
 
 def test_a_surrogate_is_called_one(chemist):
     e = cli.explain_smiles("CCN(CC)CC(=O)Nc1c(C)cccc1C", chemist, "HLM")
-    assert "HLM (surrogate)" in str(e) and "HLM (surrogate)" in cli.molecule_figure(e)
+    figure = cli.molecule_figure(e, "<script>")
+    assert "HLM (surrogate)" in str(e) and "HLM (surrogate)" in figure and "<script>" not in figure and "&lt;script&gt;" in figure
     assert "surrogate" in cli._oracle_note(property_oracle("HLM"), 0) and "seed 0" in cli._oracle_note(property_oracle("HLM"), 1)
     assert cli.oracle_of("MUTAG") is None and cli.oracle_of("molecules").name == "QED" and cli.oracle_of(None) is None
 

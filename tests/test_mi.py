@@ -761,6 +761,14 @@ def test_the_record():
     assert estimate.steps == max(estimate.history, key=lambda row: row[2])[0]
 
 
+def test_the_best_step_is_kept():
+    "Where the critic memorises, the value is that of the step which the validation pairs chose, not of the last."
+    sides = randn(200, 32), randn(200, 32, seed=1)
+    chosen, last = (quietly(estimate_mi, *sides, steps=150, checks=checks)[0] for checks in (10, 1))
+    assert chosen.steps == max(chosen.history, key=lambda row: row[2])[0] < last.steps == 150
+    assert chosen.value > last.value + .5 and chosen.in_sample < last.in_sample
+
+
 def test_steps_are_counted_without_checks():
     "The record names the steps that were taken, or a number of checks below 1 is refused."
     try:

@@ -379,6 +379,20 @@ def test_an_outer_step_leaves_the_critic_alone(negatives, memory):
         assert any(not torch.equal(value, model[name]) for name, value in run.model.named_parameters() if name.startswith(part))
 
 
+def test_the_bank_holds_each_graph_in_its_row():
+    "Whatever the order of the epoch; the next batch leaves it there."
+    run = quick_run()
+    run.model.train()
+    order = list(run.batches())
+    with torch.no_grad():
+        output = run.model(order[0][1].x, order[0][1].edge_index, order[0][1].batch, order[0][1].num_graphs)
+    for rows, batch in order[:2]:
+        run.outer_step(rows, batch, 1.)
+    assert order[0][0].tolist() != sorted(order[0][0].tolist())
+    torch.testing.assert_close(run.bank.pairs[order[0][0]], torch.cat([output.graph_embedding, output.subgraph_embedding], 1))
+    assert run.bank.filled.nonzero()[:, 0].tolist() == sorted(torch.cat([order[0][0], order[1][0]]).tolist())
+
+
 def test_the_loss_is_the_sum_of_its_parts():
     run = quick_run(alpha=.7, beta=.4)
     for factor in (1., .25):
@@ -568,6 +582,16 @@ def test_collapse_is_found(keeps, text, task):
         graph.x[:, 2] = 0
     found = find_collapse(trainer.model, trainer.form, trainer.form.prepare(graphs), trainer.config)
     assert found is None if text is None else text in found
+
+
+def test_a_label_in_both_sides_together_is_no_collapse():
+    "Neither the subgraph nor what is left out knows the label alone: the complement is not to blame."
+    trainer, graphs = constructed("motif"), marked_graphs(40)
+    for i, graph in enumerate(graphs):
+        secret = 20 * torch.randn(1, generator=seeded(i + 100))
+        graph.x[:, 1:] = 0
+        graph.x[:3, 1], graph.x[3:, 1] = secret + float(graph.y), -secret
+    assert find_collapse(trainer.model, trainer.form, trainer.form.prepare(graphs), trainer.config) is None
 
 
 def test_few_graphs_have_no_probe():
