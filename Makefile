@@ -16,14 +16,14 @@ $(VENV)/.done: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("Python >= 3.11 needed, found " + sys.version) if sys.version_info < (3, 11) else 0'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -c 'import torch' 2>/dev/null || { echo "installing $(TORCH)"; \
-	  $(PIP) --retries 1 --timeout 15 $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) '$(TORCH)' || $(PIP) '$(TORCH)'; }
+	  $(PIP) --retries 1 --timeout 15 $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) '$(TORCH)' 2>/dev/null || $(PIP) '$(TORCH)'; }
 	@echo "installing gib-nb and what it needs (a minute or two)"
 	$(PIP) -c constraints.txt -e '.[dev]'
 	$(BIN)/python -m ipykernel install --prefix $(VENV) --name python3 >/dev/null
 	touch $@
 
 lab: setup
-	$(BIN)/jupyter lab nbs/start_here.ipynb $(LAB_FLAGS)
+	$(BIN)/jupyter lab nbs/start_here.ipynb $(if $(filter 0,$(shell id -u)),--allow-root) $(LAB_FLAGS)
 
 export: setup
 	$(BIN)/nbdev_export
@@ -34,8 +34,8 @@ notebooks: setup
 	$(BIN)/nbdev_export
 
 test: setup
-	$(BIN)/nbdev_test --n_workers 2
-	$(BIN)/python -m pytest -q tests
+	OMP_NUM_THREADS=1 $(BIN)/nbdev_test --n_workers 2
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile tests
 
 bench: setup
 	$(BIN)/python -m tests.benchmarks $(BENCH)

@@ -465,7 +465,7 @@ def starter_model(
     from gib_nb.trainer import GIBConfig, GIBTrainer, fingerprint
 
     config = GIBConfig(**STARTER | settings)
-    folder = cache_folder() / "models" / f"QED-{__version__}-{molecules}-{fingerprint(config, [])[:12]}"
+    folder = cache_folder() / "models" / f"QED-{__version__}-{molecules}-{fingerprint(config, [], [])[:12]}"
     with contextlib.suppress(FileNotFoundError, ValueError):  # not there yet, or a file that was cut off: train
         return GIBTrainer.load(folder)
     if progress:

@@ -328,8 +328,14 @@ def frozen_dv(critic: StatisticsNetwork,  # gets no gradient
 def standardise(x: Tensor,  # [N, d], N at least 2
                 ) -> Tensor:  # [N, d]
     "Columns at mean 0 and spread 1 over the batch, with the gradient through both, so that none is left along shift and scale."
-    variance, mean = torch.var_mean(x, 0, correction=0)
-    return (x - mean) / (variance + 1e-8).sqrt()
+    size = x.detach().abs().amax(0)
+    x = x - x.mean(0)
+    with torch.no_grad():  # a power of two, so that no square leaves the range; a column below its rounding is constant
+        largest = x.abs().amax(0)
+        constant = largest <= 10 * torch.finfo(x.dtype).eps * size
+        unit = torch.where(constant, 1., torch.ldexp(torch.ones_like(largest), torch.frexp(largest)[1]))
+    variance = (x / unit).square().mean(0)
+    return x / unit / torch.where(constant, 1., variance).sqrt()
 
 # %% ../nbs/01_mi.ipynb #7df026aa
 class EmbeddingBank:

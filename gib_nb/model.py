@@ -18,7 +18,7 @@ from .connectivity import connectivity_loss
 @dataclass(frozen=True)
 class GIBOutput:
     "What one forward pass of a `GIB` knows about a batch of N graphs with n nodes."
-    prediction: Tensor          # [N, out_channels], logits or values, from the subgraph alone
+    prediction: Tensor          # [N, out_channels], logits or values, from the subgraph embedding
     assignment: Tensor          # [n, 2], column 0: probability to be in G_sub; rows sum to 1
     subgraph_embedding: Tensor  # [N, d]
     graph_embedding: Tensor     # [N, d], with the same readout

@@ -34,6 +34,7 @@ from gib_nb.mi import (
     negative_pairs,
     nwj_loss,
     smile_loss,
+    standardise,
     value_and_gradient,
 )
 
@@ -543,6 +544,38 @@ def test_the_scale_of_the_embeddings_does_not_matter(scale):
         torch.testing.assert_close(mine, expected, rtol=1e-4, atol=1e-4)
 
 
+# --- the scale of a batch, with its gradient
+
+def test_standardised_columns():
+    x = exact(9, 3) * torch.tensor([1., 5., .2]) + torch.tensor([0., 3., -7.])
+    columns = [[(v - np.mean(c)) / np.std(c) for v in c] for c in x.T.tolist()]
+    torch.testing.assert_close(standardise(x), torch.tensor(columns, dtype=torch.double).T, rtol=1e-5, atol=1e-5)
+
+
+def test_no_gradient_along_shift_and_scale():
+    "What an encoder could gain by shrinking or moving a column is nothing; the rest of the gradient is exact."
+    x, weight = exact(9, 3).requires_grad_(), exact(9, 3, seed=1)
+    gradient, = torch.autograd.grad((standardise(x) * weight).sum(), x)
+    assert gradient.sum(0).abs().max() < 1e-9 and (gradient * x.detach()).sum(0).abs().max() < 1e-6 and gradient.abs().max() > .1
+    assert torch.autograd.gradcheck(standardise, x)
+
+
+@pytest.mark.parametrize("scale", [1e-20, 1e-6, 1e-4, 1e3, 1e20])
+def test_the_scale_of_a_batch_does_not_matter(scale):
+    "Embeddings that have shrunk to a ten-thousandth say what they said: else shrinking would be a way out."
+    x = randn(40, 3)
+    torch.testing.assert_close(standardise(x * scale), standardise(x), rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("value", [0., .1, 1e6 / 3])
+def test_a_batch_column_that_never_varies(value):
+    "It becomes 0, not rounding blown up, with a finite gradient."
+    x = torch.cat([torch.full((9, 1), value), randn(9, 1)], 1).requires_grad_()
+    out = standardise(x)
+    (out * randn(9, 2, seed=1)).sum().backward()
+    assert out[:, 0].abs().max() < .2 and x.grad.isfinite().all() and x.grad.abs().max() < 1e3
+
+
 # --- the inner loop
 
 def related(n=400, d=3, seed=0):
@@ -657,6 +690,17 @@ def test_a_dead_critic_is_noticed():
     loop = InnerLoop(critic, 100, generator=seeded(1))
     values, caught = quietly(lambda: loop.run(bank) + loop.run(bank))
     assert values[-1] > .5 or caught
+
+
+def test_embeddings_that_never_vary_are_not_the_fault_of_the_critic():
+    "A critic whose hidden units work is not called dead, and not thrown away."
+    critic, bank = StatisticsNetwork(2, 2, 8, seeded()), EmbeddingBank.of(torch.full((50, 2), .1), torch.full((50, 2), .3))
+    with torch.no_grad():
+        critic.parts()[2].fill_(.5)
+    before = critic.flat.detach().clone()
+    values, caught = quietly(InnerLoop(critic, 20, generator=seeded(1)).run, bank)
+    assert not [text for _, text in caught if "hidden unit" in text] and max(values) <= 1e-6
+    assert (critic.flat - before).abs().max() < .2
 
 
 def graphs_of_noise(N):

@@ -500,6 +500,32 @@ def test_identical_embeddings_are_noticed_in_training():
     assert not found
 
 
+def test_two_equal_graphs_in_a_last_batch_are_no_alarm():
+    "The rest of the training set still tells graph and subgraph apart."
+    graphs = [graph for graph in make_graphs(40) if graph.num_nodes > 4]
+    run = quick_run(graphs, beta=1.)
+    run.outer_step(*next(run.batches()), 1.)
+    pair = Batch.from_data_list([run.train[0], run.train[0]])
+    _, found = caught(run.outer_step, torch.tensor([0, 1]), pair, 1.)
+    assert not [w for w in found if "identical" in str(w.message)]
+
+
+def test_shrinking_the_subgraph_is_no_way_out():
+    "L_MI does not depend on the scale of the embeddings of a batch, and has no gradient along it."
+    run = quick_run(make_graphs(40), batch_size=18, inner_steps=10, beta=1.)
+    rows, batch = next(run.batches())
+    run.outer_step(rows, batch, 1.)
+    output, values = run.model(batch.x, batch.edge_index, batch.batch, batch.num_graphs), []
+    run.inner.steps = 0
+    for scale in (1., 1e-2, 1e-4, 1e3):
+        s = (output.subgraph_embedding.detach() * scale).requires_grad_()
+        value = run.estimate(dataclasses.replace(output, subgraph_embedding=s))
+        values.append(value.item())
+        along = (torch.autograd.grad(value, s)[0] * s.detach()).sum()
+        assert abs(along) < 1e-3
+    assert values == pytest.approx([values[0]] * 4, abs=1e-2) and abs(values[0]) > 1e-3
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_the_critic_moves_too(tmp_path):
     "Model, critic, moments and bank are all on the device; what comes back is on the CPU."
