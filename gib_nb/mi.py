@@ -371,12 +371,12 @@ class EmbeddingBank:
         self._statistics = None
 
     def statistics(self) -> tuple[Tensor, Tensor]:
-        "Mean and spread [d + e], from about 500 filled rows; a column that does not vary has spread 1."
+        "Mean and spread [d + e], from about 250 filled rows; a column that does not vary has spread 1."
         if self._statistics is None:
             rows = self.filled.nonzero()[:, 0]
             if not len(rows):
                 raise ValueError("expected a bank with at least one pair (got an empty bank); write embeddings first")
-            self._statistics = _mean_and_spread(self.pairs[rows[::max(1, len(rows) // 500)]])
+            self._statistics = _mean_and_spread(self.pairs[rows[::max(1, len(rows) // 250)]])
         return self._statistics
 
     def standardise(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:

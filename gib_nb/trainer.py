@@ -214,7 +214,7 @@ class Run:
             if len(g) >= 8 and torch.allclose(side, side[:1].expand_as(side), rtol=1e-5, atol=0):
                 self.warn_once(f"the {name} embeddings of a batch are identical: L_MI is 0 by construction", EstimateWarning)
         scale_free = self.config.memory == "bank" and len(g) >= 16
-        g, s = (standardise(g), standardise(s)) if scale_free else bank.standardise(g, s)
+        g, s = standardise(torch.cat([g, s], 1)).chunk(2, 1) if scale_free else bank.standardise(g, s)
         return frozen_dv(self.critic, g, s, self.config.negatives, self.generator)
 
     def has_negatives(self, batch: Batch) -> bool:

@@ -24,7 +24,7 @@ def versions() -> dict:
 
 def write(name: str, result: dict):
     RESULTS.mkdir(exist_ok=True)
-    (RESULTS / f"{name}.json").write_text(json.dumps(result | {"versions": versions()}, indent=1) + "\n")
+    (RESULTS / f"{name}.json").write_text(json.dumps(result | {"versions": versions()}, indent=1, default=float) + "\n")
 
 
 def spread(values) -> dict:
