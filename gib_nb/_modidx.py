@@ -249,6 +249,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                            'gib_nb.mi.all_gradients': ('mi.html#all_gradients', 'gib_nb/mi.py'),
                            'gib_nb.mi.check_critic_inputs': ('mi.html#check_critic_inputs', 'gib_nb/mi.py'),
                            'gib_nb.mi.check_finite': ('mi.html#check_finite', 'gib_nb/mi.py'),
+                           'gib_nb.mi.check_floating': ('mi.html#check_floating', 'gib_nb/mi.py'),
                            'gib_nb.mi.check_pairs': ('mi.html#check_pairs', 'gib_nb/mi.py'),
                            'gib_nb.mi.cosine': ('mi.html#cosine', 'gib_nb/mi.py'),
                            'gib_nb.mi.dedup_gradients': ('mi.html#dedup_gradients', 'gib_nb/mi.py'),

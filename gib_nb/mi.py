@@ -4,11 +4,11 @@
 
 # %% auto #0
 __all__ = ['BOUNDS', 'log_mean_exp', 'dv_loss', 'StatisticsNetwork', 'SeparableNetwork', 'negative_pairs', 'parse_negatives',
-           'check_critic_inputs', 'dv_value', 'ShiftPairs', 'shift_gradients', 'all_gradients', 'perm_gradients',
-           'dedup_gradients', 'pair_gradients', 'value_and_gradient', 'frozen_dv', 'standardise', 'EmbeddingBank',
-           'check_finite', 'InnerLoop', 'cosine', 'nwj_loss', 'infonce_loss', 'smile_loss', 'EstimateWarning',
-           'MemorisationWarning', 'MIEstimate', 'estimate_warnings', 'check_pairs', 'gaussian_ranks', 'held_out_value',
-           'estimate_mi', 'labelled_graphs', 'GraphTask', 'graph_task', 'isomorphism_classes']
+           'check_floating', 'check_critic_inputs', 'dv_value', 'ShiftPairs', 'shift_gradients', 'all_gradients',
+           'perm_gradients', 'dedup_gradients', 'pair_gradients', 'value_and_gradient', 'frozen_dv', 'standardise',
+           'EmbeddingBank', 'check_finite', 'InnerLoop', 'cosine', 'nwj_loss', 'infonce_loss', 'smile_loss',
+           'EstimateWarning', 'MemorisationWarning', 'MIEstimate', 'estimate_warnings', 'check_pairs', 'gaussian_ranks',
+           'held_out_value', 'estimate_mi', 'labelled_graphs', 'GraphTask', 'graph_task', 'isomorphism_classes']
 
 # %% ../nbs/01_mi.ipynb #5b3a7809
 import math
@@ -149,11 +149,15 @@ def parse_negatives(negatives: str, N: int) -> tuple[str, int]:
         raise ValueError(f"expected at least 2 pairs, since one pair has no negatives (got N={N})")
     return kind, min(int(K or 0), N - 1)
 
+def check_floating(values: Tensor, name: str):
+    "Raise a TypeError unless the values are floating point numbers."
+    if not values.dtype.is_floating_point:
+        raise TypeError(f"expected floating point numbers in {name} (got {values.dtype}); one-hot encode categories")
+
 def check_critic_inputs(critic: nn.Module, x: Tensor, y: Tensor, paired: bool = True):
     "Raise a ValueError or TypeError where x [N, d] and y [N, e] do not fit each other or the critic."
-    for name, values in (("x", x), ("y", y)):
-        if not values.dtype.is_floating_point:
-            raise TypeError(f"expected floating point numbers in {name} (got {values.dtype}); one-hot encode categories")
+    check_floating(x, "x")
+    check_floating(y, "y")
     widths = getattr(critic, "x_dim", x.shape[-1]), getattr(critic, "y_dim", y.shape[-1])
     if x.dim() != 2 or y.dim() != 2 or (paired and len(x) != len(y)) or (x.shape[1], y.shape[1]) != widths:
         raise ValueError(f"expected x [N, {widths[0]}] and y [N, {widths[1]}] (got shapes {tuple(x.shape)} and {tuple(y.shape)})")
@@ -361,8 +365,7 @@ class EmbeddingBank:
         "Replace the given rows by fresh embeddings; refuses values that are not finite or do not fit."
         d = self.x_dim
         for name, values, width in (("x", x, d), ("y", y, self.pairs.shape[1] - d)):
-            if not values.dtype.is_floating_point:
-                raise TypeError(f"expected floating point embeddings {name} (got {values.dtype})")
+            check_floating(values, name)
             if tuple(values.shape) != (len(rows), width):
                 raise ValueError(f"expected {name} of shape {(len(rows), width)}, one row per row of the bank (got {tuple(values.shape)})")
             check_finite(values, name)
@@ -451,21 +454,21 @@ class InnerLoop:
         kind, K = parse_negatives(self.negatives, size)
         minibatches = bank.minibatches(self.steps, size, self.generator, repeat=K)
         x, y = minibatches[:, :size, :bank.x_dim], minibatches[:, :, bank.x_dim:]
-        values = self.climb_shifts(x, y, K, record) if kind == "shift" else self.climb_pairs(x, y)
+        values, gradient = self.climb_shifts(x, y, K, record) if kind == "shift" else self.climb_pairs(x, y)
+        if not gradient.any():
+            self.revive()
         return torch.stack(values).tolist() if record else []
 
-    def climb_pairs(self, x: Tensor, y: Tensor) -> list[Tensor]:
-        "Climb over minibatches x [T, N, d], y [T, N, e] with any negatives; returns the values."
+    def climb_pairs(self, x: Tensor, y: Tensor) -> tuple[list[Tensor], Tensor]:
+        "Climb over minibatches x [T, N, d], y [T, N, e] with any negatives; returns the values and the last gradient."
         values = []
         for t in range(len(x)):
             value, gradient = value_and_gradient(self.critic, x[t], y[t], self.negatives, self.generator)
             self.ascend(gradient, self.learning_rate * cosine(t, len(x)))
             values.append(value)
-        if not gradient.any():
-            self.revive()
-        return values
+        return values, gradient
 
-    def climb_shifts(self, x: Tensor, y: Tensor, K: int, record: bool) -> list[Tensor]:
+    def climb_shifts(self, x: Tensor, y: Tensor, K: int, record: bool) -> tuple[list[Tensor], Tensor]:
         "The same with K shifts in one reused workspace; y [T, N + K, e] repeats its first K rows."
         h, N, gradient = self.critic.hidden, x.shape[1], torch.zeros_like(self.critic.flat)
         (W_x, W_y, b, w, _), (G_x, G_y, G_b, G_w, _) = (
@@ -480,9 +483,7 @@ class InnerLoop:
             torch.sum(pairs.grad_a, 0, out=G_b)
             first_layer.mul_(w)
             self.ascend(gradient, self.learning_rate * cosine(t, len(x)))
-        if not gradient.any():
-            self.revive()
-        return values
+        return values, gradient
 
     def revive(self):
         "A critic whose hidden units are all silent has no gradient and would report 0 for ever: draw new weights, and say so."
@@ -568,9 +569,8 @@ def estimate_warnings(x: Tensor, y: Tensor, in_sample: float, held_out: float, l
 def check_pairs(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     "Paired samples as float64 [N, d] and [N, e]; raises ValueError or TypeError where they are not that."
     x, y = torch.as_tensor(x), torch.as_tensor(y)
-    for name, values in (("x", x), ("y", y)):
-        if not values.dtype.is_floating_point:
-            raise TypeError(f"expected floating point numbers in {name} (got {values.dtype}); one-hot encode categories")
+    check_floating(x, "x")
+    check_floating(y, "y")
     if x.dim() == 0 or y.dim() == 0 or len(x) != len(y):
         raise ValueError(f"expected as many x as y (got shapes {tuple(x.shape)} and {tuple(y.shape)})")
     if len(x) < 2:

@@ -153,7 +153,7 @@ class InputFormat:
     def score(self, prediction: Tensor, y: Tensor) -> float:
         "Accuracy, or R² for regression."
         if self.task == "classification":
-            return float((prediction.argmax(1) == y).float().mean())
+            return float((prediction.argmax(1) == y).double().mean())
         y = y.double()
         error = (prediction[:, 0].double() * self.spread + self.mean - y).square().sum()
         return float(1 - error / (y - y.mean()).square().sum().clamp(min=1e-12))
@@ -483,10 +483,8 @@ class GIBTrainer:
     def score(self, graphs) -> float:
         "Accuracy on labelled graphs, or R² for regression."
         self._fitted()
-        y = np.array([check_label(graph, i).item() for i, graph in enumerate(graphs)])
-        if self.form.task == "classification":
-            return float((self.predict(graphs) == y).mean())
-        return float(1 - ((self.predict(graphs) - y) ** 2).sum() / max(((y - y.mean()) ** 2).sum(), 1e-12))
+        y = torch.cat([check_label(graph, i).reshape(1) for i, graph in enumerate(graphs)])
+        return self.form.score(torch.cat([output.prediction.cpu() for output, _ in self._outputs(graphs)]), y)
 
     def subgraph(self, graphs):
         "PyG `Explanation` of one graph, or a list of them: node_mask [n, 1], edge_mask [E], and the subgraph cut at the threshold."
