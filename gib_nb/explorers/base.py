@@ -347,7 +347,7 @@ class LiveView:
         auto = {"width": "auto"}
         self.start = ipywidgets.ToggleButton(False, description="▶ Train live", tooltip=say, layout=auto)
         self.stop = ipywidgets.ToggleButton(False, description="■ Stop", tooltip="Stop after the present batch.", disabled=True, layout=auto)
-        self.progress = ipywidgets.FloatProgress(0., 0., 1., description="progress", layout={"width": "260px"})
+        self.progress = ipywidgets.FloatProgress(0., min=0., max=1., description="progress", layout={"width": "260px"})
         self.words = ipywidgets.HTML(f'<span class="gib-note">{html.escape(say)}</span>')
         self.plot = PlotView(figure([], height=10), "live training", layout={"width": "100%", "max_width": "820px", "display": "none"})
         self.plot.on_msg(self._watch)
@@ -433,7 +433,7 @@ class ExplorerView:
         self.problems = {control.name: ipywidgets.HTML() for control in explorer.controls if control.kind == "text"}
         self.message = ipywidgets.HTML()
         self.panels = {name: self._panel(name, content) for name, content in explorer.panels().items()}
-        self.refresh()
+        self._say_problems()
         for control in explorer.controls:
             self.controls[control.name].observe(functools.partial(self._moved, control), "value")
         rows = [ipywidgets.HBox([self.panels[name] for name in row], layout={"width": "100%", "align_items": "flex-start"}) for row in explorer.arrangement]
@@ -469,14 +469,17 @@ class ExplorerView:
             waiting += getattr(widget, "children", ())
             widget.close()
 
+    def _say_problems(self):
+        for name, words in self.problems.items():
+            words.value = f'<span class="gib-problem" role="alert">{html.escape(self.explorer.problem(name))}</span>'
+
     def refresh(self):
         "Draw what has changed."
         explorer, self._syncing = self.explorer, True
         try:
             for control in explorer.controls:
                 self.controls[control.name].value = widget_value(control, getattr(explorer, control.name))
-            for name, words in self.problems.items():
-                words.value = f'<span class="gib-problem" role="alert">{html.escape(explorer.problem(name))}</span>'
+            self._say_problems()
             for name, content in explorer.panels().items():
                 if isinstance(content, str):
                     self.panels[name].value = content

@@ -1,0 +1,119 @@
+"""The page of `gib-nb app` in a browser: every tab answers, trains, stops, and minds what is typed."""
+import time
+
+import pytest
+
+from gib_nb.explorers.app import TABS
+
+from .acting import READY, SHOWN, changes, move, nameless, open_page, open_tab, sliders
+
+TRAINING = [title for title in TABS if title in ("β", "T, inner steps", "Case study", "Stability")]
+
+
+@pytest.mark.parametrize("title", TABS)
+def test_every_tab_answers_to_its_slider(page, voila, title):
+    open_page(page, voila)
+    open_tab(page, title)
+    slider = sliders(page).last
+    slider.focus()
+    try:
+        move(page, slider)
+    except Exception:  # at its last place: the other way
+        move(page, slider, "ArrowLeft")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 1280
+    assert page.locator("pre:visible, code:visible").count() == 0  # no code
+    assert nameless(page) == []
+    assert page.problems == []
+
+
+def test_a_slider_can_be_dragged(page, voila):
+    open_page(page, voila)
+    box = sliders(page).first.bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+    def drag():
+        page.mouse.move(x, y)
+        page.mouse.down()
+        page.mouse.move(x + 80, y, steps=8)
+        page.mouse.up()
+
+    changes(page, drag)
+    assert page.problems == []
+
+
+@pytest.mark.parametrize("title", TRAINING)
+def test_training_starts_streams_and_stops(page, voila, title):
+    open_page(page, voila)
+    open_tab(page, title)
+    start = page.get_by_role("button", name="▶ Train live").locator("visible=true")
+    stop = page.get_by_role("button", name="■ Stop").locator("visible=true")
+    assert stop.is_disabled()
+    start.click()
+    page.wait_for_function("() => [...document.querySelectorAll('.gib-explorer button')].some((b) => b.offsetParent && b.textContent.includes('Train live') && b.disabled)")
+    live = "() => [...document.querySelectorAll('.gib-explorer .gib-plot')].filter((e) => e.offsetParent).at(-1)"
+    points = f"({live})().data?.reduce((n, trace) => n + (trace.x?.length ?? 0), 0) ?? 0"
+    panels = page.evaluate("document.querySelectorAll('.gib-explorer .gib-plot').length")
+    page.wait_for_function(f"() => {points} > 2 && ({live})().closest('.gib-explorer') && {panels} > 0", timeout=60_000)
+    first = page.evaluate(f"() => JSON.stringify(({live})().data)")
+    page.wait_for_function(f"(first) => JSON.stringify(({live})().data) !== first", arg=first, timeout=60_000)
+    stop.click()
+    page.get_by_text("stopped").locator("visible=true").wait_for(timeout=20_000)
+    assert start.is_enabled() and stop.is_disabled()
+    assert page.problems == []
+
+
+def field(page):
+    return page.locator(".gib-explorer input[type=text]:visible").first
+
+
+def test_a_wrong_smiles_gets_its_reason(page, voila):
+    open_page(page, voila)
+    open_tab(page, "Molecules")
+
+    def type_it():
+        field(page).fill("c1ccccc")
+        field(page).press("Enter")
+
+    changes(page, type_it)
+    alert = page.locator(".gib-problem:visible").filter(has_text="ring")
+    alert.wait_for()
+    where, words = field(page).bounding_box(), alert.bounding_box()
+    assert words["y"] - where["y"] < 60  # beside or right under the field
+    assert page.problems == []
+
+
+def test_what_is_typed_stays_text(page, voila):
+    open_page(page, voila)
+    open_tab(page, "Molecules")
+
+    def type_it():
+        field(page).fill("<script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">")
+        field(page).press("Enter")
+
+    changes(page, type_it)
+    page.locator(".gib-problem:visible").first.wait_for()
+    assert page.title() != "taken" and page.locator(".gib-explorer img[src=x]").count() == 0
+    assert page.problems == []
+
+
+def test_ten_visitors_each_have_their_own_state(browser, voila):
+    visitors = []
+    try:
+        for _ in range(10):
+            visitor = browser.new_context(viewport={"width": 1280, "height": 800}).new_page()
+            visitor.set_default_timeout(120_000)
+            visitor.goto(voila, wait_until="commit")
+            visitors.append(visitor)
+        for k, visitor in enumerate(visitors):
+            visitor.wait_for_function(READY)
+            slider = sliders(visitor).first
+            slider.press("Home")
+            for _ in range(k % 9):
+                slider.press("ArrowRight")
+        time.sleep(2)
+        assert [visitor.locator(".gib-explorer [role=slider]:visible").first.get_attribute("aria-valuenow") for visitor in visitors] == [f"{k % 9}.0" for k in range(10)]
+        shown = [visitor.evaluate(SHOWN) for visitor in visitors]
+        assert len(set(shown)) == 9 and shown[0] == shown[9]
+    finally:
+        for visitor in visitors:
+            visitor.context.close()

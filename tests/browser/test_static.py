@@ -1,0 +1,28 @@
+"""The one-file export: it needs neither kernel nor network."""
+import pytest
+
+import gib_nb.explorers
+
+SHOWN = "() => [...document.querySelectorAll('.gib-panel')].map((e) => e.data ? JSON.stringify([e.data, e.layout.shapes]) : e.innerHTML).join()"
+CASES = {"BetaExplorer": ("beta", "seed"), "InnerStepsExplorer": None, "CaseStudyExplorer": None, "ConnectivityExplorer": None,
+         "InformationBottleneckExplorer": None, "StabilityExplorer": None}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_file_answers_offline(page, tmp_path, name):
+    file = tmp_path / "explorer.html"
+    getattr(gib_nb.explorers, name)().to_html(file, over=CASES[name])
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.context.set_offline(True)
+    page.goto(file.as_uri())
+    page.wait_for_function("() => document.body.dataset.height")
+    before = page.evaluate(SHOWN)
+    slider = page.locator("input[type=range]").last
+    slider.focus()
+    page.keyboard.press("ArrowRight")
+    if page.evaluate(SHOWN) == before:
+        page.keyboard.press("ArrowLeft")
+    page.wait_for_function(f"(before) => ({SHOWN})() !== before", arg=before)
+    assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
+    assert page.problems == []

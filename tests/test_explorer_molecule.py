@@ -1,0 +1,304 @@
+"""The molecule explorer: any text is answered, what is typed stays text, and the models are worth something."""
+import json
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings, strategies as st
+
+import gib_nb.explorers.molecule as room
+import gib_nb.trainer  # the models load at once, not on a thread
+from gib_nb.explorers.molecule import EXAMPLES, OWN, PROPERTIES, MoleculeExplorer, shipped_model
+from gib_nb.molecules import cut_fragment, embedded_molecules, molecule_to_data, property_oracle, read_molecule
+
+
+def html_of(explorer):
+    return "".join(panel for panel in explorer.panels().values() if isinstance(panel, str))
+
+
+# --- the models ---------------------------------------------------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("name", PROPERTIES)
+def test_shipped_model(name):
+    record = shipped_model(name).record
+    model, blind, mean = (record["predictions"][method] for method in ("model", "structure-blind", "training mean"))
+    assert model["r2"] > blind["r2"] + .05 and model["spearman"] > blind["spearman"] and abs(mean["r2"]) < .02
+    assert record["collapse"] is None and .2 < record["fragments"]["kept"] < .8 and record["fragments"]["empty"] < .1 and record["fragments"]["whole"] < .2
+    assert set(record) >= {"config", "form", "data", "versions", "machine", "seeds", "label"} and len(record["seeds"]) >= 2
+    assert record["label"] == property_oracle(name).label
+
+
+def test_files_are_small():
+    assert sum(room.model_path(name).stat().st_size for name in PROPERTIES) < 500_000
+
+
+def test_every_weight_is_finite():
+    for name in PROPERTIES:
+        assert all(bool(tensor.isfinite().all()) for tensor in shipped_model(name).model.state_dict().values())
+
+
+def test_half_precision_changes_little(tmp_path):
+    graphs = [molecule_to_data(smiles, float(i)) for i, smiles in enumerate(embedded_molecules(60))]
+    trainer = gib_nb.trainer.GIBTrainer(epochs=3, warmup=1, ramp=1, restarts=0, hidden_channels=8, seed=1)
+    with pytest.warns(UserWarning):  # a model of three epochs is collapsed
+        trainer.fit(graphs[:40], graphs[40:], progress=False)
+    room.write_model(tmp_path / "model.safetensors", trainer, {"note": 1})
+    again = room.read_model(tmp_path / "model.safetensors")
+    assert np.allclose(again.predict(graphs), trainer.predict(graphs), atol=1e-2 * trainer.form.spread)
+    assert again.record["note"] == 1 and again.config == trainer.config and not again.model.training
+
+
+def test_foreign_files(tmp_path):
+    (tmp_path / "text").write_text("no model")
+    (tmp_path / "half").write_bytes(room.model_path("QED").read_bytes()[:3000])
+    (tmp_path / "other").write_bytes(gib_nb.trainer.pack({"a": torch.zeros(2)}, {"config": {}}))
+    for name in ("text", "half", "other"):
+        with pytest.raises(ValueError, match="expected"):
+            room.read_model(tmp_path / name)
+    with pytest.raises(ValueError, match="expected one of QED"):
+        shipped_model("logP")
+
+
+def test_models_agree_with_their_records_on_new_molecules(data_root):
+    smiles = room.candidate_molecules("HLM", data_root, random=1500, published=400, seed=99)
+    data = room.level_dataset("HLM", smiles, 400)
+    trainer = shipped_model("HLM")
+    assert abs(trainer.score(data.graphs) - trainer.record["predictions"]["model"]["r2"]) < .15
+
+
+# --- how they are made ----------------------------------------------------------------------------------------------------------------------------------------
+
+@given(st.lists(st.floats(-5, 5), min_size=2, max_size=200), st.integers(1, 100))
+@settings(max_examples=60, deadline=None)
+def test_level_choice(values, number):
+    chosen = room.level_choice(values, number)
+    assert len(chosen) == min(number, len(values)) == len(set(chosen)) and (np.diff(chosen) > 0).all()
+
+
+def test_level_choice_prefers_scarce_values():
+    values = np.concatenate([np.linspace(0, .1, 900), np.linspace(.5, 1, 100)])
+    assert (values[room.level_choice(values, 200)] > .5 - 1e-9).sum() == 100
+
+
+def test_random_piece_is_connected():
+    graph, generator = molecule_to_data(EXAMPLES["haloperidol"]), np.random.default_rng(0)
+    edges = {tuple(edge) for edge in graph.edge_index.T.tolist()}
+    for size in (1, 5, 12, 26, 40):
+        piece = room.random_piece(graph, size, generator)
+        reached = {piece[0]}
+        for _ in piece:
+            reached |= {j for i in reached for j in piece if (i, j) in edges}
+        assert reached == set(piece) and len(piece) == min(size, graph.num_nodes)
+
+
+def test_random_piece_of_a_salt_ends_with_its_component():
+    graph = molecule_to_data("[Na+].CC(=O)[O-]")
+    assert {len(room.random_piece(graph, 5, np.random.default_rng(seed))) for seed in range(12)} == {1, 4}
+
+
+def test_small_build_repeats(tmp_path):
+    first = MoleculeExplorer.build(small=True, progress=False, folder=tmp_path)
+    record = first["models"]["HLM"]
+    trainer = room.read_model(tmp_path / "model_hlm.safetensors")
+    assert trainer.record["predictions"] == record["predictions"] and [path.name for path in tmp_path.iterdir()] == ["model_hlm.safetensors"]
+    before = {name: room.model_path(name).read_bytes() for name in PROPERTIES}
+    again = MoleculeExplorer.build(small=True, progress=False)
+    assert json.dumps(again, allow_nan=False) == json.dumps(first)
+    assert {name: room.model_path(name).read_bytes() for name in PROPERTIES} == before
+
+
+# --- what is shown --------------------------------------------------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("name", PROPERTIES)
+@pytest.mark.parametrize("threshold", [.2, .5, .8])
+def test_explanation_by_hand(name, threshold):
+    explorer = MoleculeExplorer(example="risperidone", property=name, threshold=threshold)
+    e, graph = explorer.explain(), molecule_to_data(EXAMPLES["risperidone"])
+    trainer = shipped_model(name)
+    weights = trainer.subgraph([graph])[0].node_mask.flatten().tolist()
+    assert np.allclose(e.weights, weights) and e.prediction == pytest.approx(trainer.predict([graph])[0])
+    left, pieces = {i for i, weight in enumerate(weights) if weight > threshold}, []
+    bonds = {(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()) for bond in read_molecule(e.smiles).GetBonds()}
+    while left:
+        piece = {left.pop()}
+        while more := {j for i in piece for j in left if (i, j) in bonds or (j, i) in bonds}:
+            piece, left = piece | more, left - more
+        pieces.append(tuple(sorted(piece)))
+    assert e.pieces == len(pieces) and len(e.fragment.atoms) == max(map(len, pieces), default=0)
+    assert e.fragment.atoms in pieces and e.fragment.smiles == cut_fragment(e.smiles, e.fragment.atoms).smiles
+    oracle = property_oracle(name)
+    assert e.value == oracle(e.smiles) and (e.fragment.mol is None or e.fragment_value == oracle(e.fragment.mol))
+    text = explorer.panel_numbers()
+    assert f"{e.value:.3f}" in text and oracle.kind in text and f"{len(e.fragment.atoms)} of {len(weights)}" in text
+    if e.fragment.mol is not None:
+        assert f"<td>{abs(e.value - e.fragment_value):.3f}</td>" in text
+
+
+def test_controls_of_the_view_move_the_panels():
+    explorer = MoleculeExplorer()
+    view = explorer.view
+    before = view.panels["numbers"].value, view.panels["drawing"].value
+    view.controls["property"].value = 1
+    assert explorer.property == "DRD2" and "DRD2" in view.panels["numbers"].value != before[0]
+    view.controls["example"].value = list(EXAMPLES).index("aspirin")
+    assert view.controls["smiles"].value == EXAMPLES["aspirin"] and "<svg" in view.panels["drawing"].value != before[1]
+    view.controls["smiles"].value = "CCO"
+    assert explorer.example == OWN and view.controls["example"].value == len(EXAMPLES)
+    bars = view.panels["atoms"].figure
+    assert sorted(x for trace in bars.data for x in trace.x) == [0, 1, 2]
+    explorer.close()
+
+
+def test_state_round_trip():
+    explorer = MoleculeExplorer(smiles="CCN", property="MLM", threshold=.3)
+    state = explorer.state
+    assert state == {"smiles": "CCN", "example": OWN, "property": "MLM", "threshold": .3}
+    assert MoleculeExplorer().restore(json.loads(json.dumps(state))).state == state
+    for name, value in (("property", "logP"), ("threshold", .33), ("smiles", 3), ("example", "water")):
+        with pytest.raises(ValueError, match="expected"):
+            setattr(explorer, name, value)
+    assert explorer.state == state
+
+
+def test_threshold_cuts_without_the_model(monkeypatch):
+    explorer = MoleculeExplorer(example="sildenafil")
+    explorer.panels()
+    monkeypatch.setattr(gib_nb.trainer.GIBTrainer, "_outputs", lambda *_: pytest.fail("the model ran again"))
+    sizes = []
+    for threshold in explorer.control("threshold").options:
+        explorer.threshold = threshold
+        explorer.panels()
+        sizes.append(sum(weight > threshold for weight in explorer.explain().weights))
+    assert sizes == sorted(sizes, reverse=True)
+
+
+def test_threshold_answers_fast():
+    explorer, seconds = MoleculeExplorer(example="sildenafil"), []
+    view = explorer.view
+    for i in range(17):
+        start = time.perf_counter()
+        view.controls["threshold"].value = i
+        seconds.append(time.perf_counter() - start)
+    assert np.median(seconds) < .08
+    explorer.close()
+
+
+# --- any text -------------------------------------------------------------------------------------------------------------------------------------------------
+
+BAD = {"": "Type the SMILES", "  ": "Type the SMILES", "CC(=O": "parenthes", "CC(C)(C)(C)C": "valence", "c1cccc1C(": "parenthes", "C C": "blanks",
+       "n1cccc1": "kekulize", "CC(=O)Oc1ccccc1C(=O)O aspirin": "blanks", "C" * 151: "at most 150 atoms", "C" * 3000: "at most 2000 characters",
+       "water": "Parse", "\u00e9\u6c34": "xpected", "C\ud800": "", "C\x00C": "", "<b>C</b>": "&lt;b&gt;"}
+
+
+@pytest.mark.parametrize("text", BAD)
+def test_bad_text_gets_a_reason(text):
+    explorer = MoleculeExplorer()
+    view = explorer.view
+    good = view.panels["drawing"].value
+    view.controls["smiles"].value = text
+    assert len(explorer.problem("smiles")) > 20 and BAD[text].lower() in view.problems["smiles"].value.lower()
+    assert "<svg" not in view.panels["drawing"].value and not view.message.value and view.panels["numbers"].value == ""
+    with pytest.raises(ValueError):
+        explorer.explain()
+    view.controls["smiles"].value = EXAMPLES["lidocaine"]
+    assert view.panels["drawing"].value == good and "svg" in good and explorer.problem("smiles") == ""
+    explorer.close()
+
+
+@pytest.mark.parametrize("text", ["<script>alert(1)</script>", "C<img src=x onerror=alert(1)>", "\"><script>alert(1)</script>", "C</script><script>alert(1)</script>"])
+def test_typed_markup_stays_text(text):
+    explorer = MoleculeExplorer(smiles=text)
+    shown = html_of(explorer) + explorer.view.problems["smiles"].value
+    page = explorer.to_html(over=())
+    for markup in ("<script>alert", "<img"):
+        assert markup not in shown and markup not in page.split("</script>", 1)[1]
+    explorer.close()
+
+
+@pytest.mark.parametrize("smiles", ["C", "*", "[H][H]", "[H+]", "[Na+].[Cl-]", "[Na+].CC(=O)[O-]", "[2H]C([2H])[2H]", "C[C@H](N)C(=O)O", "[Fe+2]", "[U]", "F/C=C/F",
+                                    "C1CC1", "CCO.", "[13CH4]", "C" * 150, " CCO ", "O=C=O", "C1=CC=CC=C1", "[O-][N+](=O)c1ccccc1", "OB(O)c1ccccc1", "C%10CC%10"])
+@pytest.mark.parametrize("name", PROPERTIES)
+def test_odd_molecules(smiles, name):
+    explorer = MoleculeExplorer(smiles=smiles, property=name, threshold=.5)
+    assert explorer.problem("smiles") or "<svg" in html_of(explorer)
+    assert isinstance(explorer.panel_atoms().to_json(), str)
+
+
+@given(st.one_of(st.text(max_size=30), st.text(alphabet="CNOFcnos()[]=#123+-@/\\.*H%", max_size=25)))
+@settings(max_examples=80, deadline=None)
+def test_no_text_raises(text):
+    explorer = MoleculeExplorer(smiles=text)
+    html_of(explorer), explorer.panel_atoms(), explorer.problem("smiles")
+
+
+def test_a_molecule_of_unseen_size_is_named():
+    assert "has not seen" in MoleculeExplorer(smiles="C" * 120).panel_numbers()
+    assert "has not seen" not in MoleculeExplorer().panel_numbers()
+
+
+# --- other methods --------------------------------------------------------------------------------------------------------------------------------------------
+
+def test_methods_stand_beside_the_model():
+    seen = []
+
+    def ends(graph, name):
+        seen.append((graph.smiles, name))
+        return (torch.bincount(graph.edge_index[0], minlength=graph.num_nodes) == 1).float()
+
+    explorer = MoleculeExplorer({"<b>ends</b>": ends}, smiles="CCO", property="HLM")
+    text = html_of(explorer)
+    assert "<th>&lt;b&gt;ends&lt;/b&gt;</th>" in text and "<b>ends" not in text and text.count("<svg") == 2
+    e = explorer.explain("<b>ends</b>")
+    assert e.pieces == 2 and e.weights == (1, 0, 1) and np.isnan(e.prediction) and seen == [("CCO", "HLM")]
+    assert "<th>" not in MoleculeExplorer().panel_numbers().replace("<th></th>", "") and "Att0" not in html_of(MoleculeExplorer())
+
+
+def test_wrong_weights_are_shown():
+    explorer = MoleculeExplorer({"short": lambda graph, name: [.5]}, smiles="C")
+    view = explorer.view
+    with pytest.raises(ValueError, match="one weight per atom"):
+        view.controls["smiles"].value = "CCO"
+    assert "one weight per atom" in view.message.value
+    view.controls["smiles"].value = "O"
+    assert view.message.value == ""
+    explorer.close()
+
+
+# --- loading and pages ------------------------------------------------------------------------------------------------------------------------------------------
+
+def test_static_page():
+    explorer = MoleculeExplorer(example="aspirin", property="DRD2")
+    page = explorer.to_html()
+    data = json.loads(page.split('<script type="application/json" id="gib-data">')[1].split("</script>")[0].replace("<\\/", "</"))
+    assert [control["name"] for control in data["controls"]] == ["property", "threshold"] and len(data["states"]) == 4 * 17
+    assert {"label": "SMILES", "text": EXAMPLES["aspirin"]} in data["fixed"] and len(data["contents"]) < 200
+    assert "Loading" not in page.split("gib-data")[1] and explorer.property == "DRD2"
+
+
+def test_first_use_shows_that_it_loads():
+    code = """
+import sys, time
+from gib_nb.explorers.molecule import MoleculeExplorer
+explorer = MoleculeExplorer()
+start = time.perf_counter()
+view = explorer.view
+quick = time.perf_counter() - start, view.panels["drawing"].value, view.panels["atoms"].drawn
+assert "Loading the model" in quick[1], quick
+assert "<svg" in "".join(p for p in __import__("copy").copy(explorer).panels().values() if isinstance(p, str))
+if (loader := explorer._loader): loader.join(60)
+assert "<svg" in view.panels["drawing"].value and "R²" in view.panels["numbers"].value and view.panels["atoms"].drawn != quick[2]
+assert explorer._loader is None
+import threading
+assert not [thread for thread in threading.enumerate() if thread.name == "gib-molecule"]
+print("ok")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.stdout.strip() == "ok", done.stderr[-2000:]
+
+
+def test_import_loads_nothing_heavy():
+    code = "import sys, gib_nb.explorers.molecule as m; m.MoleculeExplorer(); print(*[n for n in ('torch', 'rdkit', 'sklearn', 'pandas') if n in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == ""

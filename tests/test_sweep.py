@@ -1,0 +1,156 @@
+"""Sweeps: nothing is computed twice, one bad cell costs no other, and what is written can be read again."""
+import json
+import math
+import warnings
+
+import numpy as np
+import pytest
+
+from gib_nb.sweep import cell_key, frame, grid, label_information, read_cell, shorten, spread, surroundings, sweep, train_cell, write_asset, write_whole
+
+
+def noted(x, log):
+    "A cell that leaves a line wherever it ran."
+    with open(log, "a") as lines:
+        lines.write(f"{x}\n")
+    if x == 13:
+        raise ValueError("13 is unlucky")
+    return {"y": 2 * x, "history": [x, x]}
+
+
+def calls(log):
+    return log.read_text().split() if log.exists() else []
+
+
+def test_grid_is_every_combination_in_order():
+    assert grid(a=[1, 2], b=("x", "y"), c=3) == [{"a": a, "b": b, "c": 3} for a in (1, 2) for b in ("x", "y")]
+    assert grid() == [{}]
+    with pytest.raises(ValueError, match="at least one value of seed"):
+        grid(seed=[])
+
+
+def test_a_second_call_computes_only_what_is_missing(tmp_path):
+    log, folder = tmp_path / "log", tmp_path / "cells"
+    first = sweep(noted, grid(x=[1, 2], log=str(log)), folder, progress=False)
+    second = sweep(noted, grid(x=[2, 3, 1], log=str(log)), folder, progress=False)
+    assert calls(log) == ["1", "2", "3"]
+    assert [row["y"] for row in second] == [4, 6, 2] and second[2] == first[0]
+
+
+def test_without_a_folder_nothing_is_kept(tmp_path):
+    log = tmp_path / "log"
+    for _ in range(2):
+        sweep(noted, grid(x=[1], log=str(log)), progress=False)
+    assert calls(log) == ["1", "1"]
+
+
+def test_two_processes_give_the_same_rows(tmp_path):
+    cells = grid(x=range(5), log=str(tmp_path / "log"))
+    assert sweep(noted, cells, tmp_path / "cells", jobs=2, progress=False) == [cell | {"y": 2 * cell["x"], "history": [cell["x"]] * 2} for cell in cells]
+    assert sorted(calls(tmp_path / "log")) == list("01234")
+
+
+def test_a_failed_cell_has_its_reason_and_is_tried_again(tmp_path):
+    log = tmp_path / "log"
+    for turn in range(2):
+        with pytest.warns(UserWarning, match="1 of 3 cells failed, the first with ValueError: 13 is unlucky"):
+            rows = sweep(noted, grid(x=[1, 13, 2], log=str(log)), tmp_path / "cells", progress=False)
+        assert rows[1]["error"] == "ValueError: 13 is unlucky" and [rows[0]["y"], rows[2]["y"]] == [2, 4]
+    assert calls(log) == ["1", "13", "2", "13"]
+
+
+@pytest.mark.parametrize("content", [b"", b"{\"y\": 1", b"\xff\xfe", b"[1]"])
+def test_a_broken_file_counts_as_missing(tmp_path, content):
+    log, folder = tmp_path / "log", tmp_path / "cells"
+    sweep(noted, grid(x=[1], log=str(log)), folder, progress=False)
+    (file,) = folder.iterdir()
+    file.write_bytes(content)
+    assert read_cell(file) is None
+    assert sweep(noted, grid(x=[1], log=str(log)), folder, progress=False)[0]["y"] == 2
+    assert calls(log) == ["1", "1"]
+
+
+def test_the_key_sees_function_settings_and_nothing_else():
+    def other(x, log):
+        return {}
+    settings = {"x": 1, "log": "a"}
+    assert cell_key(noted, settings) == cell_key(noted, dict(reversed(settings.items())))
+    assert len({cell_key(noted, settings), cell_key(noted, settings | {"x": 2}), cell_key(other, settings)}) == 3
+    with pytest.raises(ValueError, match="plain numbers and texts"):
+        cell_key(noted, {"x": np.zeros(2)})
+
+
+def test_a_write_that_fails_leaves_the_old_file(tmp_path):
+    file = tmp_path / "a.json"
+    write_whole(file, b"old")
+    with pytest.raises(TypeError):
+        write_whole(file, "not bytes")
+    assert file.read_bytes() == b"old" and list(tmp_path.iterdir()) == [file]
+
+
+def test_frame_leaves_histories_out(tmp_path):
+    table = frame(sweep(noted, grid(x=[1, 2], log=str(tmp_path / "log")), progress=False))
+    assert list(table.columns) == ["x", "log", "y"] and table.y.tolist() == [2, 4]
+
+
+def test_spread():
+    assert spread([2.]) == (2., 0.)
+    assert spread([1., float("nan"), 3., None]) == (2., math.sqrt(2))
+    assert all(math.isnan(value) for value in spread([None]))
+
+
+def test_shorten_gives_plain_json():
+    given = {"a": np.float32(1 / 3), 1: np.array([1.23456789, np.inf]), "b": (True, None, "x", 7)}
+    assert shorten(given) == {"a": .3333, "1": [1.235, None], "b": [True, None, "x", 7]}
+    json.dumps(shorten(given), allow_nan=False)
+
+
+def test_asset_has_its_surroundings(tmp_path):
+    import gzip
+    path = write_asset("demo", {"config": {"seed": 0}}, tmp_path / "demo.json.gz")
+    record = json.loads(gzip.decompress(path.read_bytes()))
+    assert record["config"] == {"seed": 0} and record["surroundings"] == surroundings()
+    assert set(record["surroundings"]["versions"]) >= {"python", "gib_nb", "torch", "torch_geometric"}
+    with pytest.raises(ValueError):
+        write_asset("demo", {"value": float("nan")}, tmp_path / "demo.json.gz")
+
+
+class Known:
+    "A trainer whose predictions are known."
+    def __init__(self, task, answers):
+        self.form, self.answers = type("Form", (), {"task": task}), np.array(answers)
+
+    def predict_proba(self, graphs):
+        return self.answers
+
+    def score(self, graphs):
+        return float(self.answers)
+
+
+def labelled(*labels):
+    return [type("Graph", (), {"y": y}) for y in labels]
+
+
+def test_label_information():
+    graphs = labelled(0, 0, 1, 1)
+    assert label_information(Known("classification", np.eye(2)[[0, 0, 1, 1]]), graphs) == pytest.approx(math.log(2))
+    assert label_information(Known("classification", np.full((4, 2), .5)), graphs) == pytest.approx(0)
+    assert label_information(Known("classification", np.eye(2)[[1, 1, 0, 0]]), graphs) < -1
+    assert label_information(Known("regression", .75), graphs) == pytest.approx(math.log(2))
+
+
+def test_train_cell_measures_a_model():
+    settings = dict(limit=60, seed=1, epochs=3, warmup=1, ramp=1, hidden_channels=8, inner_steps=2, restarts=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        row, again = train_cell(**settings), train_cell(**settings)
+    assert row == again
+    assert 0 <= row["score"] <= 1 and 0 <= row["edge_auc"] <= 1 and row["graphs"] == 6
+    assert {"label_information", "graph_information", "nodes_kept", "pieces", "connectivity", "collapse"} <= set(row)
+    with pytest.raises(ValueError, match="only for the generated sets"):
+        train_cell("MUTAG", limit=10)
+
+
+def test_ten_folds(data_root):
+    row = train_cell("MUTAG", fold=3, root=str(data_root), epochs=2, warmup=0, ramp=0, hidden_channels=8, inner_steps=2, restarts=0)
+    assert row["graphs"] in (18, 19) and row["edge_auc"] is None
