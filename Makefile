@@ -1,5 +1,6 @@
 # make lab   set up and open the notebooks       make test   set up and check everything
-# make bench the figures in tests/benchmarks     make notebooks   run every notebook in place
+# make app   the explorers in a browser          make bench   the figures in tests/benchmarks
+# make notebooks   run every notebook in place   make assets  the sweeps behind the explorers, anew (an hour)
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
@@ -9,7 +10,7 @@ TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 PIP     = $(BIN)/python -m pip install -q --disable-pip-version-check
 export OMP_NUM_THREADS ?= 2
 
-.PHONY: setup lab test bench export notebooks clean
+.PHONY: setup lab app test bench export notebooks assets clean
 setup: $(VENV)/.done
 
 $(VENV)/.done: pyproject.toml constraints.txt
@@ -24,6 +25,12 @@ $(VENV)/.done: pyproject.toml constraints.txt
 
 lab: setup
 	$(BIN)/jupyter lab nbs/start_here.ipynb $(if $(filter 0,$(shell id -u)),--allow-root) $(LAB_FLAGS)
+
+app: setup
+	$(BIN)/gib-nb app $(APP_FLAGS)
+
+assets: setup
+	OMP_NUM_THREADS=1 $(BIN)/python -m gib_nb.explorers --jobs 2
 
 export: setup
 	$(BIN)/nbdev_export

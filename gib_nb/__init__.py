@@ -15,7 +15,8 @@ _PUBLIC = {
     "connectivity": ("connectivity_loss", "components", "largest_component"),
     "model": ("GIB", "GIBOutput"),
     "trainer": ("GIBConfig", "GIBTrainer", "history_figure"),
-    "cli": ("explain_smiles",),
+    "explain": ("explain_smiles", "edge_auc", "MoleculeExplanation"),
+    "plots": ("draw_graph",),
 }
 _ROOM_OF = {name: room for room, names in _PUBLIC.items() for name in names}
 __all__ = ["__version__", *_ROOM_OF]

@@ -17,7 +17,7 @@ from torch_geometric.data import Data
 
 from gib_nb import cli
 from gib_nb.data import LOADERS, make_dataset, motif_dataset
-from gib_nb.molecules import ATOM_FEATURES, molecule_dataset, molecule_to_data, property_oracle
+from gib_nb.molecules import molecule_dataset, property_oracle
 from gib_nb.trainer import GIBConfig, GIBTrainer
 
 FIELDS = {field.name: field for field in dataclasses.fields(GIBConfig)}
@@ -306,16 +306,6 @@ def test_baselines_by_hand():
     assert found["structure-blind"]["test"] > .99
 
 
-def test_edge_auc_equals_all_pairs():
-    rng = np.random.default_rng(0)
-    graphs = [Data(edge_mask=torch.tensor(truth)) for truth in ([1., 0, 1, 0, 0], [0., 1, 1], [1., 1], [0., 0])] + [Data(num_nodes=2)]
-    masks = [types.SimpleNamespace(edge_mask=torch.tensor(rng.integers(0, 4, 5 if i == 0 else 3 if i == 1 else 2) / 4)) for i in range(5)]
-    truth, score = [np.concatenate([x[i].edge_mask.numpy() for i in (0, 1)]) for x in (graphs, masks)]
-    pairs = [(a > b) + .5 * (a == b) for a in score[truth == 1] for b in score[truth == 0]]
-    assert cli.edge_auc(graphs, masks) == pytest.approx(np.mean(pairs))
-    assert cli.edge_auc(graphs[2:], masks[2:]) is None
-
-
 def test_limit_keeps_parts_and_classes():
     data = motif_dataset(200)
     for number, graph in enumerate(data.graphs):
@@ -422,69 +412,7 @@ def test_gallery_choice():
     assert cli.gallery_choice(graphs[:1]) == [0]
 
 
-def explained(graph, p, threshold=.5):
-    p = torch.tensor(p)
-    return types.SimpleNamespace(node_mask=p[:, None], edge_mask=p[graph.edge_index[0]] * p[graph.edge_index[1]], selected=p > threshold,
-                                 num_nodes=len(p), components=1)
-
-
-def test_drawing_of_a_graph():
-    edge_index = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
-    graph = Data(edge_index=edge_index, num_nodes=4, edge_mask=torch.tensor([1., 1, 0, 0, 0, 0]), node_mask=torch.tensor([1., 1, 0, 0]))
-    svg = cli.graph_svg(graph, explained(graph, [1., 1., 0., .6]), "a <b>")
-    assert svg.count("<circle") == 4 and svg.count('stroke="black" stroke-width="2.5"') == 2 and svg.count(f'stroke="{cli.ORANGE}"') == 1
-    assert svg.count("rgb(255,255,255)") == 1 and svg.count("rgb(86,180,233)") == 2 and "<title>a &lt;b&gt;</title>" in svg
-    widths = [float(w) for w in re.findall(r'<line [^>]*stroke="(?:#E69F00|#999999)" stroke-width="([\d.]+)"', svg)]
-    assert len(widths) == 3 and widths[0] > widths[1] == widths[2]
-    assert svg.count("<line") == 4  # three edges and one outline
-    assert svg == cli.graph_svg(graph, explained(graph, [1., 1., 0., .6]), "a <b>")
-
-
-@pytest.mark.parametrize("nodes, edges", [(1, []), (3, []), (2, [[0, 1], [1, 0]]), (4, [[0, 1], [1, 0], [2, 3], [3, 2]]), (3, [[0, 0], [0, 1], [1, 0]])])
-def test_drawing_of_odd_graphs(nodes, edges):
-    graph = Data(edge_index=torch.tensor(edges, dtype=torch.long).reshape(-1, 2).T, num_nodes=nodes)
-    svg = cli.graph_svg(graph, explained(graph, [.3] * nodes))
-    places = [float(value) for value in re.findall(r'c[xy]="([\d.-]+)"', svg)]
-    assert len(places) == 2 * nodes and all(0 <= value <= 320 for value in places) and "nan" not in svg
-
-
 # ---- explaining molecules
-
-def test_explain_smiles_agrees_with_the_trainer(chemist):
-    smiles = "CCN(CC)CC(=O)Nc1c(C)cccc1C"
-    e = cli.explain_smiles(smiles, chemist, "QED")
-    graph = molecule_to_data(smiles)
-    truth = chemist.subgraph(graph)
-    assert e.weights == tuple(truth.node_mask.flatten().tolist()) and e.prediction == pytest.approx(chemist.predict([graph])[0])
-    assert e.pieces == truth.components and e.value == property_oracle("QED")(smiles)
-    assert all(e.weights[i] > .5 for i in e.fragment.atoms) and e.share == len(e.fragment.atoms) / 17
-    assert e.fragment_value is None or e.fragment_value == property_oracle("QED")(e.fragment.smiles)
-    assert "<svg" in e._repr_html_() and "xmlns" not in e._repr_html_() and "xmlns" in e.svg()
-    assert len(str(e).splitlines()) >= 17 and "QED (exact)" in str(e)
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        e.smiles = "C"
-
-
-def test_threshold_and_empty_fragment(chemist):
-    whole, none = (cli.explain_smiles("CCO", chemist, "QED", threshold=t) for t in (0., .9999999))
-    assert whole.fragment.atoms == (0, 1, 2) and whole.share == 1 and whole.fragment_value == pytest.approx(whole.value)
-    assert none.fragment.smiles is None and none.fragment_value is None and none.share == 0 and none.pieces == 0
-    assert "no atom is selected" in str(none) and "largest weight" in str(none) and "fragment -" in str(none)
-
-
-def test_the_fragment_is_the_largest_piece():
-    trainer = types.SimpleNamespace(
-        form=None, config=types.SimpleNamespace(threshold=.5), predict=lambda graphs: np.zeros(len(graphs)),
-        subgraph=lambda graphs: [types.SimpleNamespace(node_mask=torch.tensor([[.9], [.1], [.8], [.9], [.2], [.7]]))])
-    (e,) = cli.explain_molecules([molecule_to_data("CCOCCN")], trainer)
-    assert e.pieces == 3 and e.fragment.atoms == (2, 3) and e.fragment.smiles == "CO" and e.oracle is None
-
-
-@pytest.mark.parametrize("smiles", ["C1CC", "", "not a molecule", "<script>"])
-def test_what_is_no_molecule(smiles, chemist):
-    with pytest.raises(ValueError, match="expected"):
-        cli.explain_smiles(smiles, chemist)
-
 
 def test_a_model_of_other_graphs_is_refused(finished, capsys):
     assert cli.main(["explain", "CCO", "--model", str(finished)]) == 1
@@ -597,36 +525,11 @@ def test_a_surrogate_is_called_one(chemist):
     figure = cli.molecule_figure(e, "<script>")
     assert "HLM (surrogate)" in str(e) and "HLM (surrogate)" in figure and "<script>" not in figure and "&lt;script&gt;" in figure
     assert "surrogate" in cli._oracle_note(property_oracle("HLM"), 0) and "seed 0" in cli._oracle_note(property_oracle("HLM"), 1)
-    assert cli.oracle_of("MUTAG") is None and cli.oracle_of("molecules").name == "QED" and cli.oracle_of(None) is None
-
-
-def test_starter_model_is_trained_once(tmp_path, monkeypatch):
-    monkeypatch.setattr("gib_nb.data.cache_folder", lambda: tmp_path)
-    make, settings = cli.starter_model.__wrapped__, dict(progress=False, molecules=40, **TINY)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        first = make(**settings)
-        (folder,) = (tmp_path / "models").iterdir()
-        (folder / "model.safetensors").write_bytes((folder / "model.safetensors").read_bytes()[:500])  # cut off: made again
-        make(**settings)
-        monkeypatch.setattr(GIBTrainer, "fit", lambda *a, **k: pytest.fail("trained again"))
-        second = make(**settings)
-    assert all(torch.equal(a, b) for a, b in zip(first.model.state_dict().values(), second.model.state_dict().values()))
-    assert second.form.in_channels == len(ATOM_FEATURES)
-
-
-def test_starter_model_without_a_place_to_keep_it(tmp_path, monkeypatch):
-    (tmp_path / "models").write_text("a file where a folder should be")
-    monkeypatch.setattr("gib_nb.data.cache_folder", lambda: tmp_path)
-    with pytest.warns(UserWarning, match="could not be kept"):
-        trainer = cli.starter_model.__wrapped__(progress=False, molecules=40, **TINY)
-    assert trainer.model is not None
 
 
 def test_explain_without_a_model_uses_the_starter(chemist, monkeypatch, capsys):
     monkeypatch.setattr(cli, "starter_model", lambda progress=True: chemist)
     assert cli.main(["explain", "CCO"]) == 0 and "QED (exact)" in capsys.readouterr().out
-    assert cli.explain_smiles("CCO").oracle.startswith("QED")
 
 
 def test_warnings_are_lines_without_file_names(model, monkeypatch, capsys):

@@ -25,10 +25,21 @@ def html_of(explorer):
 def test_shipped_model(name):
     record = shipped_model(name).record
     model, blind, mean = (record["predictions"][method] for method in ("model", "structure-blind", "training mean"))
-    assert model["r2"] > blind["r2"] + .05 and model["spearman"] > blind["spearman"] and abs(mean["r2"]) < .02
-    assert record["collapse"] is None and .2 < record["fragments"]["kept"] < .8 and record["fragments"]["empty"] < .1 and record["fragments"]["whole"] < .2
+    assert model["r2"] > blind["r2"] + .2 and model["spearman"] > blind["spearman"] + .2 and abs(mean["r2"]) < .02
+    assert record["fragments"]["rank"] > record["fragments"]["random_rank"] + .05
+    assert record["collapse"] is None and .2 < record["fragments"]["kept"] < .8 and record["fragments"]["empty"] < .05 and record["fragments"]["whole"] < .1
     assert set(record) >= {"config", "form", "data", "versions", "machine", "seeds", "label"} and len(record["seeds"]) >= 2
     assert record["label"] == property_oracle(name).label
+
+
+def test_figures_of_the_build_are_those_of_the_files():
+    from gib_nb.sweep import read_asset
+    asset = read_asset("molecule")
+    assert asset["settings"] == room.SETTINGS
+    for name in PROPERTIES:
+        record = shipped_model(name).record
+        assert asset["models"][name] == {key: record[key] for key in asset["models"][name]}
+        assert all(record["config"][key] == value for key, value in room.SETTINGS.items()) and str(record["config"]["seed"]) == record["seed"]
 
 
 def test_files_are_small():
@@ -80,7 +91,7 @@ def test_level_choice(values, number):
 
 def test_level_choice_prefers_scarce_values():
     values = np.concatenate([np.linspace(0, .1, 900), np.linspace(.5, 1, 100)])
-    assert (values[room.level_choice(values, 200)] > .5 - 1e-9).sum() == 100
+    assert (values[room.level_choice(values, 200)] > .5 - 1e-9).sum() >= 99
 
 
 def test_random_piece_is_connected():
@@ -188,9 +199,9 @@ def test_threshold_answers_fast():
 
 # --- any text -------------------------------------------------------------------------------------------------------------------------------------------------
 
-BAD = {"": "Type the SMILES", "  ": "Type the SMILES", "CC(=O": "parenthes", "CC(C)(C)(C)C": "valence", "c1cccc1C(": "parenthes", "C C": "blanks",
+BAD = {"": "Type the SMILES", "  ": "Type the SMILES", "CC(=O": "parenthes", "CC(C)(C)(C)C": "valence", "c1cccc1C(": "syntax error", "C C": "blanks",
        "n1cccc1": "kekulize", "CC(=O)Oc1ccccc1C(=O)O aspirin": "blanks", "C" * 151: "at most 150 atoms", "C" * 3000: "at most 2000 characters",
-       "water": "Parse", "\u00e9\u6c34": "xpected", "C\ud800": "", "C\x00C": "", "<b>C</b>": "&lt;b&gt;"}
+       "water": "syntax error", "\u00e9\u6c34": "xpected", "C\ud800": "", "C\x00C": "", "<b>C</b>": "&lt;b&gt;"}
 
 
 @pytest.mark.parametrize("text", BAD)
@@ -213,8 +224,11 @@ def test_typed_markup_stays_text(text):
     explorer = MoleculeExplorer(smiles=text)
     shown = html_of(explorer) + explorer.view.problems["smiles"].value
     page = explorer.to_html(over=())
+    start = page.index('<script type="application/json"')
+    data, rest = page[start:].split(">", 1)[1].split("</script>", 1)
+    assert json.loads(data)["fixed"][0]["text"] == text
     for markup in ("<script>alert", "<img"):
-        assert markup not in shown and markup not in page.split("</script>", 1)[1]
+        assert markup not in shown + rest + page[:start].split("</script>", 1)[1]
     explorer.close()
 
 
@@ -280,7 +294,7 @@ def test_static_page():
 
 def test_first_use_shows_that_it_loads():
     code = """
-import sys, time
+import sys, threading, time
 from gib_nb.explorers.molecule import MoleculeExplorer
 explorer = MoleculeExplorer()
 start = time.perf_counter()
@@ -288,10 +302,10 @@ view = explorer.view
 quick = time.perf_counter() - start, view.panels["drawing"].value, view.panels["atoms"].drawn
 assert "Loading the model" in quick[1], quick
 assert "<svg" in "".join(p for p in __import__("copy").copy(explorer).panels().values() if isinstance(p, str))
-if (loader := explorer._loader): loader.join(60)
+for thread in threading.enumerate():
+    if thread.name == "gib-molecule": thread.join(60)
 assert "<svg" in view.panels["drawing"].value and "R²" in view.panels["numbers"].value and view.panels["atoms"].drawn != quick[2]
 assert explorer._loader is None
-import threading
 assert not [thread for thread in threading.enumerate() if thread.name == "gib-molecule"]
 print("ok")
 """

@@ -90,8 +90,9 @@ def test_rooms_import_only_rooms_above(path):
 
 
 def test_import_is_light():
-    "Importing the package and its command line loads neither torch nor RDKit."
-    heavy = run("import gib_nb, gib_nb.cli, sys; print([m for m in ('torch', 'rdkit', 'plotly', 'sklearn', 'pandas') if m in sys.modules])")
+    "Importing the package, its command line, its explanations and its pictures loads nothing heavy."
+    heavy = run("import gib_nb, gib_nb.cli, gib_nb.explain, gib_nb.plots, sys; "
+                "print([m for m in ('numpy', 'torch', 'torch_geometric', 'rdkit', 'plotly', 'sklearn', 'pandas', 'networkx') if m in sys.modules])")
     assert heavy == "[]"
 
 
@@ -104,7 +105,7 @@ def test_public_names_resolve():
         gib_nb.nothing
 
 
-@pytest.mark.parametrize("room", ["information", "mi", "case_study", "data", "molecules", "backbones", "connectivity", "model", "trainer", "cli"])
+@pytest.mark.parametrize("room", ["information", "mi", "case_study", "data", "molecules", "backbones", "connectivity", "model", "trainer", "explain", "plots", "cli"])
 def test_public_functions_are_documented(room):
     "Every exported function and class has a docstring."
     module = importlib.import_module(f"gib_nb.{room}")

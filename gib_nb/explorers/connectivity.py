@@ -88,25 +88,24 @@ LONGEST = .22  # of an arrow, in a drawing of height 1
 def graph_figure(name: str, now: Choice):
     "The graph with p as colour and arrows for −∂L_con/∂p; a node can be clicked."
     _, edges, places = GRAPHS[name]
-    ends = [(places[i - 1], places[j - 1]) for i, j in edges]
     seen = [i for i in range(6) if abs(now.pull[i]) >= .005]
     tips = {i: places[i][1] + np.sign(now.pull[i]) * (.09 + LONGEST * min(abs(now.pull[i]), 1)) for i in seen}
     colours = [GREEN if now.pull[i] > 0 else RED for i in seen]
+    lines = [*((*places[i - 1], *places[j - 1]) for i, j in edges), *((*places[i], places[i][0], tips[i]) for i in seen)]
     traces = [
-        dict(type="scatter", mode="lines", x=[v for a, b in ends for v in (a[0], b[0], None)], y=[v for a, b in ends for v in (a[1], b[1], None)],
-             line=dict(color="#888888", width=2), hoverinfo="skip"),
-        dict(type="scatter", mode="lines", x=[v for i in seen for v in (places[i][0], places[i][0], None)],
-             y=shorten([v for i in seen for v in (places[i][1], tips[i], None)], 3), line=dict(color="#222222", width=2), hoverinfo="skip"),
+        dict(type="scatter", mode="lines", x=[v for x, _, u, _ in lines for v in (x, u, None)], y=shorten([v for _, y, _, w in lines for v in (y, w, None)], 3),
+             line=dict(color="#777", width=2), hoverinfo="skip"),
         dict(type="scatter", mode="markers+text", x=[places[i][0] for i in seen], y=shorten([tips[i] for i in seen], 3), hoverinfo="skip",
-             marker=dict(size=12, color=colours, symbol=[f"triangle-{'up' if now.pull[i] > 0 else 'down'}" for i in seen]),
-             text=[f"{now.pull[i]:+.2f}" for i in seen], textposition=["top center" if now.pull[i] > 0 else "bottom center" for i in seen]),
+             marker=dict(size=12, color=colours, symbol=[5 if now.pull[i] > 0 else 6 for i in seen]),  # triangles up and down
+             text=[f"{now.pull[i]:+.2f}".replace("-", "−") for i in seen],
+             textposition=[f"{'top' if now.pull[i] > 0 else 'bottom'} center" for i in seen]),
         dict(type="scatter", mode="markers+text", x=[x for x, _ in places], y=[y for _, y in places], customdata=[f"node_{node}" for node in NODES],
-             text=[str(node) for node in NODES], textfont=dict(size=14, color=["#ffffff" if p > .55 else "#222222" for p in now.p]),
-             marker=dict(size=32, color=shorten(now.p, 3), cmin=0, cmax=1, colorscale=[[0, "#ffffff"], [1, BLUE]], line=dict(color="#222222", width=1.5)),
+             text=[str(node) for node in NODES], textfont=dict(size=14, color=["#fff" if p > .55 else "#222" for p in now.p]),
+             marker=dict(size=32, color=shorten(now.p, 3), cmin=0, cmax=1, colorscale=[[0, "#fff"], [1, BLUE]], line=dict(color="#222", width=1.5)),
              hovertemplate="p %{marker.color}, click to flip<extra></extra>")]
-    empty = dict(showticklabels=False, showgrid=False, ticks="")
-    return figure(traces, "▲ L<sub>con</sub> pulls the node in, ▼ out (−∂L<sub>con</sub>/∂p)", height=340, showlegend=False, margin=dict(l=5, r=5, t=5, b=30),
-                  xaxis=empty | dict(range=[-.12, 1.12]), yaxis=empty | dict(range=[-.42, 1.42]))
+    return figure(traces, "▲ L<sub>con</sub> pulls in, ▼ pushes out; −∂L<sub>con</sub>/∂p", height=340, showlegend=False, margin=dict(l=5, r=5, t=5, b=30),
+                  legend=None, colorway=None, yaxis=dict(visible=False, range=[-.42, 1.42]),
+                  xaxis=dict(showticklabels=False, showgrid=False, ticks="", range=[-.12, 1.12]))
 
 # %% ../../nbs/explorers/connectivity.ipynb #9d4cdaff
 def softness_figure(name: str, selected, softness: float):
@@ -125,31 +124,31 @@ def softness_figure(name: str, selected, softness: float):
                            marker=dict(size=15, color="rgba(0,0,0,0)", line=dict(color=RED, width=3))))
         notes.append(dict(x=1, y=y[-1], xanchor="right", yshift=shift, text=words, font=dict(color=colour, size=13), showarrow=False))
     return figure(traces, "softness: 0 decided, 1 all at ½", height=340, showlegend=False, margin=dict(l=35, r=12, t=10, b=45), annotations=notes,
-                  xaxis=dict(range=[-.02, 1.02]), yaxis=dict(range=[0, 2.05]))
+                  xaxis=dict(range=[-.06, 1.03]), yaxis=dict(range=[0, 2.05]))
 
 # %% ../../nbs/explorers/connectivity.ipynb #2e294a10
 def numbers(now: Choice) -> str:
     "HTML: SᵀAS with its shares, both losses, and pieces."
     cell = lambda value: f"<td>{round(float(value), 3):g}</td>"
-    rows = "".join(f"<tr><th>from {side}</th>{''.join(map(cell, (*edges, *shares)))}</tr>"
-                   for side, edges, shares in zip(("G_sub", "the rest"), now.matrix, now.shares))
-    notes = []
-    if not now.matrix.sum(1).all():
+    sub, cross = "G<sub>sub</sub>", "<th>→&nbsp;G<sub>sub</sub></th><th>→&nbsp;rest</th>"
+    rows = "".join(f"<tr><td><b>{side}&nbsp;→</b></td>{''.join(map(cell, (*edges, *shares)))}</tr>" for side, edges, shares in zip((sub, "rest"), now.matrix, now.shares))
+    below = {f"a<sub>11</sub>, edges within {sub}": f"{now.matrix[0, 0]:.3g}", "a<sub>12</sub>, edges that leave it": f"{now.matrix[0, 1]:.3g}",
+             "L<sub>con</sub> = ‖Norm(SᵀAS) − I‖": f"<b>{now.loss:.3f}</b>", "the published code's variant": f"{now.published:.3f}",
+             f"pieces of {sub} (nodes with p > ½)": now.components}
+    notes = ["Each edge counts once in each direction."]
+    if now.matrix.sum(1).all():
+        notes.append("While both sides have edges, the published variant is a quarter of the square of L<sub>con</sub>.")
+    else:
         notes.append("One side has no edges: its row stays zero, and only its missing 1 on the diagonal counts.")
-    if now.loss > 0 and abs(now.pull).max() < .005:
-        notes.append("No node is pulled anywhere.")
     return ('<table class="gib-table"><tr><th></th><th colspan="2">edges SᵀAS</th><th colspan="2">shares Norm(SᵀAS)</th></tr>'
-            f'<tr><th></th><th>to G_sub</th><th>to the rest</th><th>to G_sub</th><th>to the rest</th></tr>{rows}</table>'
-            f'<table class="gib-table"><tr><th>a₁₁, edges within G_sub</th>{cell(now.matrix[0, 0])}</tr><tr><th>a₁₂, edges that leave it</th>{cell(now.matrix[0, 1])}</tr>'
-            f'<tr><th>L_con = ‖Norm(SᵀAS) − I‖</th><td><b>{now.loss:.3f}</b></td></tr><tr><th>published code: ¼ of its square</th><td>{now.published:.3f}</td></tr>'
-            f'<tr><th>pieces of G_sub (nodes with p > ½)</th><td>{now.components}</td></tr></table>'
-            f'<p class="gib-note">Each edge counts once in each direction. {" ".join(notes)}</p>')
+            f'<tr><th></th>{cross}{cross}</tr>{rows}</table><table class="gib-table">'
+            + "".join(f"<tr><td>{head}</td><td>{value}</td></tr>" for head, value in below.items()) + f'</table><p class="gib-note">{" ".join(notes)}</p>')
 
 # %% ../../nbs/explorers/connectivity.ipynb #e0546be6
 class ConnectivityExplorer(Explorer):
     "A subgraph chosen by hand on six nodes, and what the connectivity loss makes of it; `selected` holds the chosen nodes."
     title = "A subgraph by hand"
-    look_for = "a subgraph that hangs together and cuts few edges has a small L_con; its complement has the same."
+    look_for = "L_con is small where each side keeps most of its edges to itself; a subgraph and its complement have the same value."
     surprise = "an arrow at softness 1: with every node at ½ the loss moves no node of any graph."
     controls = (
         Control("graph", "graph", tuple(GRAPHS), kind="dropdown", words=lambda name: GRAPHS[name][0], help="Six nodes each."),

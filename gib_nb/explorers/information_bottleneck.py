@@ -92,7 +92,7 @@ def heat(z, darkest: str, axis: str, **font) -> dict:
 
 def share(p: float) -> str:
     "A probability in per cent, with a digit after the point where it is small."
-    return f"{p:.0%}" if p >= .0995 or p == 0 else f"{p:.1%}"
+    return f"{p + 1e-6:.0%}" if p >= .0995 or p == 0 else f"{p:.1%}"  # so that equal shares look equal
 
 def clusters_figure(path: TablePath, beta: float):
     "p(y|x) beside p(t|x), rows of the table from top to bottom."
