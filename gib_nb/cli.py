@@ -4,10 +4,10 @@
 
 # %% auto #0
 __all__ = ['OPTIONS', 'CHECKPOINT', 'RESULTS', 'STYLE', 'POLICY', 'COLUMNS', 'FILES', 'WELCOME', 'FIRST_STEPS', 'DATASETS',
-           'EXPLAINED', 'config_defaults', 'baselines', 'measure', 'limit_dataset', 'claim_folder', 'surroundings',
+           'EXPLAINED', 'APP_EXAMPLES', 'config_defaults', 'baselines', 'measure', 'limit_dataset', 'claim_folder',
            'train_run', 'score_rows', 'subgraph_rows', 'all_warnings', 'gallery_choice', 'molecule_figure',
            'report_html', 'fold_summary', 'results_text', 'train_command', 'smiles_lines', 'explain_lines', 'csv_row',
-           'explanations_html', 'explain_command', 'build_parser', 'main']
+           'explanations_html', 'explain_command', 'app_command', 'build_parser', 'main']
 
 # %% ../nbs/17_cli.ipynb #26ed896a
 import argparse
@@ -31,6 +31,7 @@ import warnings
 
 from .explain import explain_molecules, explain_smiles, inline_svg, oracle_of, starter_model, subgraph_numbers
 from .plots import ORANGE, graph_svg, probability_figure, shade
+from .sweep import surroundings
 
 # %% ../nbs/17_cli.ipynb #42445a26
 def config_defaults() -> dict:  # field -> default, in the order of the class
@@ -226,19 +227,6 @@ def claim_folder(
     if (folder / "metrics.json").exists() or ((folder / "model.safetensors").exists() and not waiting):
         raise FileExistsError(f"expected a new folder (got {folder}, which holds a finished run); choose another --out, or overwrite it with --force")
     return waiting or len(places) > 1
-
-# %% ../nbs/17_cli.ipynb #a00c9fdd
-def surroundings(
-    device: str = "cpu",  # that the model ran on
-) -> dict:  # "versions", "machine"
-    "With what and on what a result was made; neither names of computers nor of people."
-    import torch
-
-    packages = {"gib_nb": "gib-nb", "torch": "torch", "torch_geometric": "torch-geometric", "rdkit": "rdkit", "numpy": "numpy"}
-    versions = {name: importlib.metadata.version(package) for name, package in packages.items()}
-    chip = torch.cuda.get_device_name(device) if device.startswith("cuda") else platform.machine()
-    return {"versions": {"python": platform.python_version()} | versions,
-            "machine": {"system": platform.system(), "device": device, "chip": chip, "cores": os.cpu_count(), "threads": torch.get_num_threads()}}
 
 # %% ../nbs/17_cli.ipynb #1a36649f
 def train_run(
@@ -757,6 +745,23 @@ examples:
 """
 
 # %% ../nbs/17_cli.ipynb #e9ef7c0f
+APP_EXAMPLES = """examples:
+  gib-nb app                                  on this computer alone
+  gib-nb app --ip 0.0.0.0 --port 8080         for a class on the same network
+"""
+
+def app_command(
+    args,  # parsed arguments
+) -> int:  # exit code
+    "Serve the explorers until it is interrupted."
+    from gib_nb.explorers.app import serve
+
+    try:
+        return serve(args.port, args.ip, args.show)
+    except ImportError as error:
+        raise OSError(str(error)) from error
+
+# %% ../nbs/17_cli.ipynb #b3b63c84
 def build_parser():
     "The parser of `gib-nb`; it loads nothing heavy."
     plain = {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
@@ -771,7 +776,10 @@ def build_parser():
     explain = commands.add_parser("explain", help="show which atoms of molecules a model looks at", epilog=EXPLAINED,
                                   usage="gib-nb explain SMILES|FILE [options]", description="Show which atoms carry the property that a model predicts.", **plain)
     _add_explain_options(explain)
-    for command, run in ((train, train_command), (explain, explain_command)):
+    app = commands.add_parser("app", help="show the explorers in a browser", usage="gib-nb app [options]", epilog=APP_EXAMPLES,
+                              description="Serve a page with all explorers as tabs, with sliders and no code.", **plain)
+    _add_app_options(app)
+    for command, run in ((train, train_command), (explain, explain_command), (app, app_command)):
         command.add_argument("--no-progress", dest="progress", action="store_false", help="say nothing on the way")
         command.add_argument("--debug", action="store_true", help="show where in the program an error arose")
         command.set_defaults(run=run)
@@ -788,12 +796,18 @@ def _add_train_options(parser):
     parser.add_argument("--limit", type=int, metavar="N", help="use only N graphs, for a first try; of motif and molecules, make N")
     parser.add_argument("--folds", type=int, nargs="?", const=10, metavar="K", help="cross-validation in K folds (10 when K is left out)")
 
-# %% ../nbs/17_cli.ipynb #b3b63c84
+# %% ../nbs/17_cli.ipynb #aa94f246
 def _add_explain_options(parser):
     parser.add_argument("smiles", metavar="SMILES|FILE", help="a molecule in quotes, or a file with one per line")
     parser.add_argument("--model", metavar="RUN", help="result folder of gib-nb train on molecules; without it a small model for QED is trained, once")
     parser.add_argument("--out", metavar="FILE", help="also write a picture or page (.svg, .html) or a table (.csv); for a file: .csv or .html")
     parser.add_argument("--threshold", type=_probability, metavar="X", help="atoms above it are in the subgraph (default: that of the model)")
+
+
+def _add_app_options(parser):
+    parser.add_argument("--port", type=int, default=8866, metavar="N", help="where the page is served (default: 8866)")
+    parser.add_argument("--ip", default="127.0.0.1", metavar="ADDRESS", help="address to listen on; 0.0.0.0 lets everyone in who can reach this computer (default: 127.0.0.1)")
+    parser.add_argument("--no-browser", dest="show", action="store_false", help="do not open a browser")
 
 
 def _probability(text):

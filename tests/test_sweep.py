@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pytest
 
-from gib_nb.sweep import cell_key, frame, grid, label_information, read_cell, shorten, spread, surroundings, sweep, train_cell, write_asset, write_whole
+from gib_nb.sweep import cell_key, frame, grid, label_information, read_cell, shorten, spread, surroundings, sweep, train_cell, write_asset
 
 
 def noted(x, log):
@@ -78,14 +78,6 @@ def test_the_key_sees_function_settings_and_nothing_else():
     assert len({cell_key(noted, settings), cell_key(noted, settings | {"x": 2}), cell_key(other, settings)}) == 3
     with pytest.raises(ValueError, match="plain numbers and texts"):
         cell_key(noted, {"x": np.zeros(2)})
-
-
-def test_a_write_that_fails_leaves_the_old_file(tmp_path):
-    file = tmp_path / "a.json"
-    write_whole(file, b"old")
-    with pytest.raises(TypeError):
-        write_whole(file, "not bytes")
-    assert file.read_bytes() == b"old" and list(tmp_path.iterdir()) == [file]
 
 
 def test_frame_leaves_histories_out(tmp_path):

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['STYLE', 'Control', 'plotly_js', 'PlotView', 'LiveRun', 'Explorer', 'LiveView', 'introduction', 'control_widget',
            'widget_value', 'control_value', 'ExplorerView', 'static_states', 'static_page', 'find_chromium',
-           'photograph']
+           'photograph', 'fewer_colours']
 
 # %% ../../nbs/16_explorers.ipynb #b79cc958
 import base64
@@ -585,7 +585,7 @@ def static_page(
     now: bool = False,  # only the present state, for a picture
 ) -> str:       # a complete HTML document
     "The page of `static_states`, with plotly.js in it."
-    data = json.dumps(static_states(explorer, over, now=now), separators=(",", ":")).replace("</", "<\\/")
+    data = json.dumps(static_states(explorer, over, now=now), separators=(",", ":")).replace("<", "\\u003c")
     return (f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
             f"<title>{html.escape(explorer.title)}</title><style>{STYLE}{_PAGE_STYLE}</style><script>{plotly_js().decode()}</script></head>"
             f'<body><div id="gib-root" class="gib-explorer">{introduction(explorer)}</div>'
@@ -614,4 +614,16 @@ def photograph(
         dom = run([*command, f"--window-size={width},900", "--dump-dom", file.as_uri()]).stdout
         height = dom.split('data-height="')[1].split('"')[0]
         run([*command, f"--window-size={width},{height}", f"--screenshot={picture}", file.as_uri()])
-        return picture.read_bytes()
+        return fewer_colours(picture.read_bytes())
+
+def fewer_colours(
+    picture: bytes,    # PNG
+    colours: int = 64,
+) -> bytes:            # PNG with a palette, a third of the size
+    "Save a picture of a page, which has few colours anyway, with a palette."
+    import io
+
+    from PIL import Image
+    small = io.BytesIO()
+    Image.open(io.BytesIO(picture)).convert("RGB").quantize(colours, dither=Image.Dither.NONE).save(small, "PNG", optimize=True)
+    return small.getvalue()

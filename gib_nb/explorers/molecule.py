@@ -23,7 +23,7 @@ import threading
 
 from .base import Control, Explorer
 from ..plots import GREY, ORANGE, RED, SKY, figure
-from ..sweep import shorten, surroundings, write_whole
+from ..sweep import shorten, surroundings
 
 # %% ../../nbs/explorers/molecule.ipynb #1f71dc58
 PROPERTIES = {
@@ -202,11 +202,11 @@ def write_model(
     "Write a model with half precision."
     import dataclasses
 
-    from gib_nb.trainer import pack
+    from gib_nb.trainer import pack, write_atomically
 
     tensors = {name: tensor.half() if tensor.is_floating_point() else tensor for name, tensor in trainer.model.state_dict().items()}
     known = {"config": dataclasses.asdict(trainer.config), "form": dataclasses.asdict(trainer.form), "collapse": trainer.collapse}
-    write_whole(pathlib.Path(path), pack(tensors, record | known))
+    write_atomically(pathlib.Path(path), pack(tensors, record | known))
 
 
 def read_model(path):  # fitted `GIBTrainer`, with an attribute `record`
