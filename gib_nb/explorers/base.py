@@ -85,6 +85,13 @@ const library = (model) => globalThis.__gibPlotly ??= new Promise((done, failed)
   };
   model.on("msg:custom", listen); model.send({kind: "plotly.js"});
 });
+// the old object where nothing changed: plotly compares by identity and leaves alone what it knows
+const keep = (old, fresh) => {
+  if (!old || !fresh || typeof old !== "object" || typeof fresh !== "object") return fresh;
+  if (JSON.stringify(old) === JSON.stringify(fresh)) return old;
+  for (const name in fresh) fresh[name] = keep(old[name], fresh[name]);
+  return fresh;
+};
 // ipywidgets shows the description of a slider beside it; a screen reader needs it on the handle
 const nameSliders = () => document.querySelectorAll(".gib-explorer .widget-hslider").forEach((slider) => {
   const handle = slider.querySelector("[role=slider]"), label = slider.querySelector(".widget-label"), text = slider.querySelector(".widget-readout");
@@ -94,12 +101,15 @@ async function render({model, el}) {
   const box = document.createElement("div"); box.className = "gib-plot"; el.append(box);
   let plotly;
   try { plotly = await library(model); } catch (error) { box.textContent = error.message; return; }
-  let busy = false, again = false;
+  let busy = false, again = false, drawn = null, traces = null;
   const draw = async () => {
     if (busy) { again = true; return; }
     busy = true;
     const {data, layout, rev} = JSON.parse(model.get("spec"));
-    await plotly.react(box, data, layout, {responsive: true, displayModeBar: false});
+    const {shapes = [], ...rest} = layout, frame = JSON.stringify([data, rest]);
+    if (frame === drawn) await plotly.relayout(box, {shapes});  // only marks moved: far cheaper than drawing anew
+    else await plotly.react(box, traces = keep(traces, data), layout, {responsive: true, displayModeBar: false});
+    drawn = frame;
     if (!box.dataset.rev) box.on("plotly_click", ({points}) => {
       const name = points.map((point) => point.customdata).find((value) => typeof value === "string");
       if (name) model.send({kind: "click", name});

@@ -150,15 +150,14 @@ def information_plane(
     traces = [
         dict(type="scatter", x=shorten(x), y=shorten(y), error_x=bars(dx), error_y=bars(dy), mode="lines+markers+text", text=[f"{beta:g}" for beta in betas],
              textposition="top right", textfont=dict(color="#555555", size=11), line=dict(color="#cccccc", width=1),
-             marker=dict(size=9, color=list(range(len(betas))), colorscale="Viridis"), hovertemplate="β %{text}<br>x %{x:.2f}<br>y %{y:.2f}<extra></extra>"),
-        dict(type="scatter", x=shorten(x[k:k + 1]), y=shorten(y[k:k + 1]), mode="markers", hoverinfo="skip",
-             marker=dict(size=18, color="rgba(0,0,0,0)", line=dict(color=RED, width=3)))]
+             marker=dict(size=9, color=list(range(len(betas))), colorscale="Viridis"), hovertemplate="β %{text}<br>x %{x:.2f}<br>y %{y:.2f}<extra></extra>")]
+    ring = dict(type="circle", xsizemode="pixel", ysizemode="pixel", xanchor=float(x[k]), yanchor=float(y[k]), x0=-9, x1=9, y0=-9, y1=9, line=dict(color=RED, width=3))
     across = dict(type="line", x0=0, x1=1, xref="paper")
     shapes = [across | dict(y0=height, y1=height, line=dict(color="#555555", width=1, dash=dash))
               for height, dash in ((0, "dot"), (entropy, "dash")) if not math.isnan(height)]
     notes = [] if math.isnan(entropy) else [dict(x=1, xref="paper", y=entropy, yanchor="bottom", xanchor="right", text="H(Y)", showarrow=False)]
     return figure(traces, "I(G;G<sub>sub</sub>), held-out estimate, nats", "I(Y;G<sub>sub</sub>), estimate, nats", height=320, showlegend=False,
-                  shapes=shapes, annotations=notes, xaxis=dict(rangemode="tozero"))
+                  shapes=[*shapes, ring], annotations=notes, xaxis=dict(rangemode="tozero"))
 
 # %% ../../nbs/explorers/beta.ipynb #e1ffbfda
 AXIS = dict(tickvals=[place_of(beta) for beta in (0, .001, .01, .1, 1, 10)], ticktext=["0", ".001", ".01", ".1", "1", "10"], range=[-4, 1.25],
