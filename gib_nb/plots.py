@@ -179,7 +179,7 @@ def figure(
 
     legend = sum(bool(trace.get("name")) and trace.get("showlegend", True) for trace in traces) > 1
     common = {
-        "template": "none", "autosize": True, "height": height, "font": {"size": 12}, "uirevision": "keep", "hovermode": "closest",
+        "template": {}, "autosize": True, "height": height, "font": {"size": 12}, "uirevision": "keep", "hovermode": "closest",
         "colorway": [BLUE, ORANGE, GREEN, RED, PURPLE, SKY, GREY, BLACK], "showlegend": legend,
         "margin": {"l": 58 if y else 40, "r": 12, "t": 12 + 26 * bool(title) + 24 * bool(layout.get("showlegend", legend)), "b": 46 if x else 30},
         "legend": {"orientation": "h", "x": 0, "xanchor": "left", "y": 1.01, "yanchor": "bottom"},

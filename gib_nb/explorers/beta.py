@@ -224,7 +224,7 @@ def live_figure(steps: list, config):
 class BetaExplorer(Explorer):
     "What is kept, predicted and remembered at each β, on three data sets, from a shipped sweep over β and seeds."
     title = "β, the price of information"
-    look_for = "as β grows the subgraph shrinks, and at some β the prediction gives way."
+    look_for = "the β at which the prediction gives way, and on molecules the subgraph that shrinks well before."
     surprise = "a larger β that always buys a smaller estimate of I(G;G_sub): look at the bands, and at the largest β."
     asset = "beta"
     controls = (

@@ -51,9 +51,7 @@ def test_training_starts_streams_and_stops(page, voila, title):
     start.click()
     page.wait_for_function("() => [...document.querySelectorAll('.gib-explorer button')].some((b) => b.offsetParent && b.textContent.includes('Train live') && b.disabled)")
     live = "() => [...document.querySelectorAll('.gib-explorer .gib-plot')].filter((e) => e.offsetParent).at(-1)"
-    points = f"({live})().data?.reduce((n, trace) => n + (trace.x?.length ?? 0), 0) ?? 0"
-    panels = page.evaluate("document.querySelectorAll('.gib-explorer .gib-plot').length")
-    page.wait_for_function(f"() => {points} > 2 && ({live})().closest('.gib-explorer') && {panels} > 0", timeout=60_000)
+    page.wait_for_function(f"() => (({live})().data ?? []).reduce((n, trace) => n + (trace.x ?? []).length, 0) > 2")
     first = page.evaluate(f"() => JSON.stringify(({live})().data)")
     page.wait_for_function(f"(first) => JSON.stringify(({live})().data) !== first", arg=first, timeout=60_000)
     stop.click()
@@ -75,7 +73,7 @@ def test_a_wrong_smiles_gets_its_reason(page, voila):
         field(page).press("Enter")
 
     changes(page, type_it)
-    alert = page.locator(".gib-problem:visible").filter(has_text="ring")
+    alert = page.locator(".gib-problem:visible").filter(has_text="unclosed ring").first
     alert.wait_for()
     where, words = field(page).bounding_box(), alert.bounding_box()
     assert words["y"] - where["y"] < 60  # beside or right under the field
