@@ -23,7 +23,6 @@ import json
 import math
 import os
 import pathlib
-import platform
 import shlex
 import sys
 import time

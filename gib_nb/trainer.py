@@ -522,21 +522,32 @@ class GIBTrainer:
         folder = pathlib.Path(folder)
         if not (folder / "model.safetensors").is_file():
             raise FileNotFoundError(f"expected a folder written by GIBTrainer.save (got {folder}, without model.safetensors)")
-        tensors, record = unpack(folder / "model.safetensors")
+        trainer = cls.from_file(folder / "model.safetensors", backbone, device)
+        history = folder / "history.json"
+        trainer.history = json.loads(history.read_text()) if history.is_file() else {}
+        return trainer
+
+    @classmethod
+    def from_file(cls,
+                  path: str | os.PathLike,    # tensors with a record of config, form and collapse, as from `pack`
+                  backbone=None,              # the function given to the trainer, for a custom backbone
+                  device: str | None = None,  # default: as in the record
+                  ) -> "GIBTrainer":
+        "Read a model that is one file, without history; `record` keeps all that stood beside the tensors. ValueError for another file."
+        tensors, record = unpack(path)
         try:
             config, form, collapse = GIBConfig(**record["config"]), InputFormat(**record["form"]), record["collapse"]
         except (KeyError, TypeError) as error:
-            raise ValueError(f"expected a model written by GIBTrainer.save at {folder / 'model.safetensors'} (got: {error!r})") from None
+            raise ValueError(f"expected a model written by GIBTrainer.save at {path} (got: {error!r})") from None
         trainer = cls(config, backbone, **({} if device is None else {"device": device}))
         with torch.random.fork_rng(devices=[]):
             model = build_model(trainer.config, form, backbone)
         try:
             model.load_state_dict(tensors)
         except RuntimeError as error:
-            raise ValueError(f"expected weights of the saved config at {folder / 'model.safetensors'} (got: {error})") from None
+            raise ValueError(f"expected weights of the saved config at {path} (got: {error})") from None
         trainer.form, trainer.collapse, trainer.model = form, collapse, model.to(trainer.config.device).eval()
-        history = folder / "history.json"
-        trainer.history = json.loads(history.read_text()) if history.is_file() else {}
+        trainer.history, trainer.record = {}, record
         return trainer
 
 # %% ../nbs/08_trainer.ipynb #da614fb8

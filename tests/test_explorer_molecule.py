@@ -57,7 +57,7 @@ def test_half_precision_changes_little(tmp_path):
     with pytest.warns(UserWarning):  # a model of three epochs is collapsed
         trainer.fit(graphs[:40], graphs[40:], progress=False)
     room.write_model(tmp_path / "model.safetensors", trainer, {"note": 1})
-    again = room.read_model(tmp_path / "model.safetensors")
+    again = gib_nb.trainer.GIBTrainer.from_file(tmp_path / "model.safetensors")
     assert np.allclose(again.predict(graphs), trainer.predict(graphs), atol=1e-2 * trainer.form.spread)
     assert again.record["note"] == 1 and again.config == trainer.config and not again.model.training
 
@@ -68,7 +68,7 @@ def test_foreign_files(tmp_path):
     (tmp_path / "other").write_bytes(gib_nb.trainer.pack({"a": torch.zeros(2)}, {"config": {}}))
     for name in ("text", "half", "other"):
         with pytest.raises(ValueError, match="expected"):
-            room.read_model(tmp_path / name)
+            gib_nb.trainer.GIBTrainer.from_file(tmp_path / name)
     with pytest.raises(ValueError, match="expected one of QED"):
         shipped_model("logP")
 
@@ -113,7 +113,7 @@ def test_random_piece_of_a_salt_ends_with_its_component():
 def test_small_build_repeats(tmp_path):
     first = MoleculeExplorer.build(small=True, progress=False, folder=tmp_path)
     record = first["models"]["HLM"]
-    trainer = room.read_model(tmp_path / "model_hlm.safetensors")
+    trainer = gib_nb.trainer.GIBTrainer.from_file(tmp_path / "model_hlm.safetensors")
     assert trainer.record["predictions"] == record["predictions"] and [path.name for path in tmp_path.iterdir()] == ["model_hlm.safetensors"]
     before = {name: room.model_path(name).read_bytes() for name in PROPERTIES}
     again = MoleculeExplorer.build(small=True, progress=False)

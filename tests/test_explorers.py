@@ -400,6 +400,12 @@ def test_small_rebuilds_are_equal(tmp_path):
 
 # the page
 
+def test_public_names_resolve():
+    assert all(callable(getattr(gib_nb.explorers, name)) for name in gib_nb.explorers.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        gib_nb.explorers.nothing
+
+
 def test_tabs_are_built_when_they_are_opened():
     page = Page({"one": "InformationBottleneckExplorer", "two": "BetaExplorer"})
     assert list(page.explorers) == ["one"] and "Loading two" in page.widget.children[1].children[0].value

@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pytest
 
-from gib_nb.sweep import cell_key, frame, grid, label_information, read_cell, shorten, spread, surroundings, sweep, train_cell, write_asset
+from gib_nb.sweep import cell_key, completed, frame, grid, label_information, read_cell, shorten, spread, surroundings, sweep, train_cell, write_asset
 
 
 def noted(x, log):
@@ -57,6 +57,12 @@ def test_a_failed_cell_has_its_reason_and_is_tried_again(tmp_path):
             rows = sweep(noted, grid(x=[1, 13, 2], log=str(log)), tmp_path / "cells", progress=False)
         assert rows[1]["error"] == "ValueError: 13 is unlucky" and [rows[0]["y"], rows[2]["y"]] == [2, 4]
     assert calls(log) == ["1", "13", "2", "13"]
+
+
+def test_completed_names_the_first_failure():
+    assert completed([{"x": 1}]) == [{"x": 1}]
+    with pytest.raises(RuntimeError, match="expected all cells to succeed .got ValueError: no at {'x': 2"):
+        completed([{"x": 1}, {"x": 2, "error": "ValueError: no"}, {"x": 3, "error": "other"}])
 
 
 @pytest.mark.parametrize("content", [b"", b"{\"y\": 1", b"\xff\xfe", b"[1]"])

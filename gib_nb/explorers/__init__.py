@@ -12,7 +12,7 @@ _ROOM_OF = {
     "StabilityExplorer": "stability",
     "Explorer": "base",
     "Control": "base",
-    "page": "page",
+    "page": "app",
 }
 __all__ = list(_ROOM_OF)
 

@@ -6,7 +6,6 @@
 __all__ = ['TABS', 'Page', 'page', 'page_notebook', 'voila_command', 'serve', 'build_assets', 'build_main']
 
 # %% ../../nbs/explorers/app.ipynb #e5951924
-import contextlib
 import html
 import importlib.util
 import json

@@ -23,7 +23,6 @@ import subprocess
 import tempfile
 import threading
 import time
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -162,7 +161,7 @@ class LiveRun:
     def __init__(self, work, on_change=lambda run: None, pause: float = .15):
         self.work, self.on_change, self.pause = work, on_change, pause
         self.fraction, self.text, self.figure, self.error = 0., "", None, None
-        self._lock, self._stop, self._thread, self._last = threading.Lock(), threading.Event(), None, 0.
+        self._lock, self._stop, self._thread, self._last, self._pending = threading.Lock(), threading.Event(), None, 0., None
 
     @property
     def running(self) -> bool:
@@ -175,6 +174,7 @@ class LiveRun:
                 return False
             self._stop.clear()
             self.fraction, self.text, self.figure, self.error, self._last = 0., "preparing …", None, None, 0.
+            self._pending = None
             self._thread = threading.Thread(target=self._run, name="gib-live", daemon=True)
             self._thread.start()
         return True
@@ -200,7 +200,6 @@ class LiveRun:
             self.figure = figure() if callable(figure) else figure
 
     def _run(self):
-        self._pending = None
         try:
             self.work(self.report)
             self._take(self._pending)

@@ -8,15 +8,15 @@ __all__ = ['BETAS', 'SEEDS', 'TASKS', 'CONFIG', 'MUTAG_ATOMS', 'DRUGS', 'MEASURE
            'graph_picture', 'train_live', 'live_figure', 'BetaExplorer']
 
 # %% ../../nbs/explorers/beta.ipynb #1e728f48
-import functools
 import html
 import math
 
 import numpy as np
 
 from .base import Control, Explorer
-from ..plots import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, draw_graph, figure
-from ..sweep import grid, shorten, spread, sweep
+from ..information import entropy
+from ..plots import BLUE, ORANGE, PURPLE, RED, draw_graph, figure
+from ..sweep import completed, grid, shorten, spread, sweep
 
 # %% ../../nbs/explorers/beta.ipynb #623309a7
 BETAS = (0., .001, .003, .01, .03, .1, .3, 1., 3., 10.)
@@ -100,8 +100,7 @@ def trivial(data) -> dict:
     train, test = (data.labels[data.split[part]] for part in ("train", "test"))
     if data.task == "regression":
         return {"constant": float(1 - ((test - train.mean()) ** 2).sum() / ((test - test.mean()) ** 2).sum()), "entropy": None}
-    share = np.bincount(test.astype(int)) / len(test)
-    return {"constant": float((test == np.bincount(train.astype(int)).argmax()).mean()), "entropy": float(-(share[share > 0] * np.log(share[share > 0])).sum())}
+    return {"constant": float((test == np.bincount(train.astype(int)).argmax()).mean()), "entropy": entropy(np.bincount(test.astype(int)) / len(test))}
 
 # %% ../../nbs/explorers/beta.ipynb #ab2eb187
 MEASURES = ("score", "nodes_kept", "pieces", "connectivity", "label_information", "graph_information", "collapse", "edge_auc")
@@ -109,10 +108,7 @@ MEASURES = ("score", "nodes_kept", "pieces", "connectivity", "label_information"
 def build_sweep(betas=BETAS, seeds=SEEDS, tasks=tuple(TASKS), root=None, jobs=1, progress=True, folder=None, **settings) -> dict:
     "The content of the asset: config, and for each task pictures, measures [β][seed], probabilities [β][seed][graph][node] and predictions."
     cells = grid(task=list(tasks), beta=list(betas), seed=list(seeds), root=root, **settings)
-    rows = sweep(beta_cell, cells, folder, jobs, progress)
-    failed = [row for row in rows if "error" in row]
-    if failed:
-        raise RuntimeError(f"expected all cells to succeed (got {failed[0]['error']} at {failed[0]})")
+    rows = completed(sweep(beta_cell, cells, folder, jobs, progress))
     content = {"config": CONFIG | settings, "betas": list(betas), "seeds": list(seeds), "tasks": {}}
     for task in tasks:
         mine = {(row["beta"], row["seed"]): row for row in rows if row["task"] == task}

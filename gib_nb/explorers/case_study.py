@@ -17,7 +17,7 @@ import numpy as np
 from .base import Control, Explorer
 from ..information import sign_channel_gradient, sign_channel_mutual_information
 from ..plots import BLACK, BLUE, GREY, ORANGE, RED, figure
-from ..sweep import grid, read_asset, shorten, sweep
+from ..sweep import completed, grid, read_asset, shorten, sweep
 
 # %% ../../nbs/explorers/case_study.ipynb #8e2ff3c9
 VARIANCES = (.2, .5, 1., 5.)
@@ -48,10 +48,7 @@ def build_runs(variances=VARIANCES, steps=STEPS, samples=SAMPLES, estimators=tup
     "The content of the asset: config, epochs, and the columns of each run by its key."
     config = CONFIG | settings
     axes = dict(variance=list(variances), inner_steps=list(steps), samples=list(samples), estimator=list(estimators))
-    rows = sweep(study_cell, grid(**axes, **config), folder, jobs, progress)
-    failed = [row for row in rows if "error" in row]
-    if failed:
-        raise RuntimeError(f"expected all cells to succeed (got {failed[0]['error']} at {failed[0]})")
+    rows = completed(sweep(study_cell, grid(**axes, **config), folder, jobs, progress))
     runs = {run_key(*(row[name] for name in axes)): row["run"] for row in rows}
     return {"config": config, "epochs": list(range(0, config["epochs"], EVERY)), "runs": runs}
 

@@ -5,9 +5,9 @@
 # %% auto #0
 __all__ = ['PROPERTIES', 'EXAMPLES', 'OWN', 'SETTINGS', 'SEEDS', 'LARGEST', 'LONGEST', 'level_choice', 'candidate_molecules',
            'level_dataset', 'random_piece', 'fragment_figures', 'prediction_figures', 'train_one', 'train_models',
-           'write_model', 'read_model', 'build_one', 'build_models', 'model_path', 'shipped_model', 'reason_against',
-           'weigh', 'cut', 'weigh_by', 'explanation', 'drawing', 'comparison_table', 'note', 'model_notes',
-           'weight_bars', 'drawing_html', 'numbers_html', 'MoleculeState', 'ModelOnDemand', 'MoleculeExplorer']
+           'write_model', 'build_one', 'build_models', 'model_path', 'shipped_model', 'reason_against', 'weigh', 'cut',
+           'weigh_by', 'explanation', 'drawing', 'comparison_table', 'note', 'model_notes', 'weight_bars',
+           'drawing_html', 'numbers_html', 'MoleculeState', 'ModelOnDemand', 'MoleculeExplorer']
 
 # %% ../../nbs/explorers/molecule.ipynb #a31adc65
 import csv
@@ -208,24 +208,6 @@ def write_model(
     known = {"config": dataclasses.asdict(trainer.config), "form": dataclasses.asdict(trainer.form), "collapse": trainer.collapse}
     write_atomically(pathlib.Path(path), pack(tensors, record | known))
 
-
-def read_model(path):  # fitted `GIBTrainer`, with an attribute `record`
-    "Read what `write_model` wrote; ValueError for another file."
-    import torch
-
-    from gib_nb.trainer import GIBConfig, GIBTrainer, InputFormat, build_model, unpack
-
-    tensors, record = unpack(path)
-    try:
-        trainer, form = GIBTrainer(GIBConfig(**record["config"])), InputFormat(**record["form"])
-        with torch.random.fork_rng(devices=[]):
-            model = build_model(trainer.config, form)
-        model.load_state_dict(tensors)
-    except (KeyError, TypeError, RuntimeError) as error:
-        raise ValueError(f"expected a model written by write_model at {path} (got: {error!r})") from None
-    trainer.model, trainer.form, trainer.collapse, trainer.history, trainer.record = model.eval(), form, record["collapse"], {}, record
-    return trainer
-
 # %% ../../nbs/explorers/molecule.ipynb #db111bf3
 def build_one(name: str, folder=None, small: bool = False, root=None, progress: bool = True) -> dict:
     "Train, measure and write the model of a property; returns its record. `small` takes molecules made on the spot, and writes only into a folder."
@@ -260,7 +242,9 @@ def model_path(name: str) -> pathlib.Path:
 
 @functools.cache
 def _read_once(name):
-    return read_model(model_path(name))
+    from gib_nb.trainer import GIBTrainer
+
+    return GIBTrainer.from_file(model_path(name))
 
 
 def shipped_model(

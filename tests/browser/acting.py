@@ -37,8 +37,22 @@ def changes(page, act):
     page.wait_for_function(f"(before) => ({SHOWN})() !== before", arg=before, timeout=20_000)
 
 
-def move(page, slider, key="ArrowRight"):
-    changes(page, lambda: slider.press(key))
+def move(page, slider):
+    "One place to the right; from the last place, one to the left."
+    at_end = slider.get_attribute("aria-valuenow") == slider.get_attribute("aria-valuemax")
+    changes(page, lambda: slider.press("ArrowLeft" if at_end else "ArrowRight"))
+
+
+def type_smiles(page, text):
+    "Fill the field of the molecules and press Enter."
+    field = page.locator(".gib-explorer input[type=text]:visible").first
+
+    def act():
+        field.fill(text)
+        field.press("Enter")
+
+    changes(page, act)
+    return field
 
 
 def nameless(page):

@@ -18,10 +18,6 @@ def test_the_notebook_shows_an_explorer_that_answers(page, lab, name):
     page.wait_for_function(READY, timeout=90_000)
     slider = sliders(page).last
     slider.scroll_into_view_if_needed()
-    slider.focus()
-    try:
-        move(page, slider)
-    except Exception:
-        move(page, slider, "ArrowLeft")
+    move(page, slider)
     assert nameless(page) == []
     assert page.problems == []
