@@ -11,6 +11,7 @@ def test_the_notebook_shows_an_explorer_that_answers(page, lab, name):
     page.goto(f"{lab}/lab/tree/explorers/{name}.ipynb?reset", wait_until="domcontentloaded")
     cell = page.locator(".jp-Notebook .jp-CodeCell").nth(1)
     cell.wait_for()
+    page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status=idle]", state="attached")  # the kernel hears what is pressed
     page.locator(".jp-Notebook .jp-Cell").first.click()
     page.keyboard.press("Escape")
     for _ in range(4):  # title, module, import and explorer
