@@ -3,20 +3,31 @@ import pytest
 
 from .acting import READY, move, nameless, sliders
 
+playwright = pytest.importorskip("playwright.sync_api")
+
 NOTEBOOKS = ("beta", "inner_steps", "case_study", "connectivity", "information_bottleneck", "molecule", "stability")
+
+
+def run_first_cells(page, rounds=4):
+    "Run title, module, import and explorer; JupyterLab drops what is run before its kernel has answered, so once more if nothing came."
+    first = page.locator(".jp-Notebook .jp-Cell").first
+    for left in reversed(range(rounds)):
+        first.click()
+        page.keyboard.press("Escape")
+        page.keyboard.press("Control+Home")
+        for _ in range(4):
+            page.keyboard.press("Shift+Enter")
+        try:
+            return page.wait_for_function(READY, timeout=25_000)
+        except playwright.TimeoutError:
+            if not left:
+                raise
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)
 def test_the_notebook_shows_an_explorer_that_answers(page, lab, name):
     page.goto(f"{lab}/lab/tree/explorers/{name}.ipynb?reset", wait_until="domcontentloaded")
-    cell = page.locator(".jp-Notebook .jp-CodeCell").nth(1)
-    cell.wait_for()
-    page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status=idle]", state="attached")  # the kernel hears what is pressed
-    page.locator(".jp-Notebook .jp-Cell").first.click()
-    page.keyboard.press("Escape")
-    for _ in range(4):  # title, module, import and explorer
-        page.keyboard.press("Shift+Enter")
-    page.wait_for_function(READY, timeout=90_000)
+    run_first_cells(page)
     slider = sliders(page).last
     slider.scroll_into_view_if_needed()
     move(page, slider)
