@@ -17,9 +17,10 @@ SKY, GREY, BLACK = "#56B4E9", "#999999", "#222222"
 
 def shade(
     weight: float,  # from 0 to 1
+    colour: str = SKY,  # as #rrggbb
 ) -> str:  # a CSS colour
-    "White for 0, sky blue for 1."
-    return "rgb({},{},{})".format(*(round(255 + weight * (int(SKY[i:i + 2], 16) - 255)) for i in (1, 3, 5)))
+    "White for 0, the colour for 1."
+    return "rgb({},{},{})".format(*(round(255 + weight * (int(colour[i:i + 2], 16) - 255)) for i in (1, 3, 5)))
 
 # %% ../nbs/15_plots.ipynb #6c5b662a
 def graph_layout(
@@ -119,14 +120,15 @@ def _drawing(pairs, weights, selected, positions, widths, letters, true_nodes, t
         lines.append(_line(points[i], points[j], ORANGE if selected[i] and selected[j] else GREY, width))
     for i, ((x, y), weight) in enumerate(zip(points, weights)):
         letter = "" if letters is None else html.escape(str(letters[i]))
-        outline = 'stroke="black" stroke-width="2.5"' if i in true_nodes else f'stroke="{GREY}" stroke-width="1"'
-        nodes.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}" fill="{shade(weight)}" {outline}>'
+        outline = ' stroke="black" stroke-width="2.5"' if i in true_nodes else ""
+        nodes.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}" fill="{shade(weight)}"{outline}>'
                      f'<title>node {i}{letter and f" ({letter})"}: {weight:.2f}</title></circle>')
         if letter:
             font = min(1.3, 2.6 / len(str(letters[i]))) * radius
             nodes.append(f'<text x="{x:.1f}" y="{y:.1f}" dy=".35em" text-anchor="middle" font-family="sans-serif" font-size="{font:.1f}" '
-                         f'fill="{BLACK}" pointer-events="none">{letter}</text>')
-    return f'<svg viewBox="0 0 {size[0]} {size[1]}" width="{size[0]}" role="img"><title>{html.escape(title)}</title>{"".join(under + lines + nodes)}</svg>'
+                         f'fill="{BLACK}" stroke="none" pointer-events="none">{letter}</text>')
+    return (f'<svg viewBox="0 0 {size[0]} {size[1]}" width="{size[0]}" role="img"><title>{html.escape(title)}</title>'
+            f'<g stroke="{GREY}" stroke-linecap="round">{"".join(under + lines + nodes)}</g></svg>')
 
 # %% ../nbs/15_plots.ipynb #100a56f6
 def _fit(points, size, margin):
@@ -141,8 +143,7 @@ def _fit(points, size, margin):
 
 
 def _line(start, end, colour, width):
-    return (f'<line x1="{start[0]:.1f}" y1="{start[1]:.1f}" x2="{end[0]:.1f}" y2="{end[1]:.1f}" stroke="{colour}" '
-            f'stroke-width="{width:.1f}" stroke-linecap="round"/>')
+    return f'<line x1="{start[0]:.1f}" y1="{start[1]:.1f}" x2="{end[0]:.1f}" y2="{end[1]:.1f}" stroke="{colour}" stroke-width="{width:.1f}"/>'
 
 # %% ../nbs/15_plots.ipynb #0b4daada
 def graph_svg(
@@ -163,7 +164,7 @@ def graph_svg(
                     [masks[row] for row in pairs.values()], None, true_nodes, true_edges, title, size)
 
 # %% ../nbs/15_plots.ipynb #ca8bcd31
-AXIS = {"gridcolor": "#eee", "zeroline": False}
+AXIS = {"gridcolor": "#eee", "zeroline": False, "ticklabeloverflow": "allow"}  # the last entry saves plotly a tenth of its time
 
 
 def figure(

@@ -216,16 +216,6 @@ def test_shipped_runs_are_shown_without_torch():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
 
 
-def test_panels_are_quick(explorer):
-    times = []
-    for i in range(40):
-        explorer.restore({"epoch": EVERY * (i % 21), "inner_steps": STEPS[i % 5]})
-        start = time.perf_counter()
-        explorer.panels()
-        times.append(time.perf_counter() - start)
-    assert np.median(times) < .05
-
-
 # training live
 
 def test_live_streams_every_epoch_and_is_the_case_study():

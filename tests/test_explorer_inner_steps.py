@@ -304,20 +304,6 @@ def test_state_and_errors(explorer):
         assert html.unescape(text) == text
 
 
-def test_panels_are_quick_and_load_no_torch():
-    code = ("import sys; from gib_nb.explorers.inner_steps import InnerStepsExplorer; InnerStepsExplorer().panels();"
-            "print([name for name in ('torch', 'torch_geometric', 'rdkit', 'sklearn', 'pandas') if name in sys.modules])")
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
-    explorer, times = InnerStepsExplorer(), []
-    explorer.panels()
-    for T in STEPS * 3:
-        explorer.T = T
-        start = time.process_time()
-        explorer.panels()
-        times.append(time.process_time() - start)
-    assert np.median(times) < .05  # some 10 ms on an idle core
-
-
 # ---- live
 
 def test_a_live_loop_streams_its_curve_and_takes_a_new_seed(explorer, monkeypatch):

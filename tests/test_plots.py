@@ -136,13 +136,6 @@ def test_what_cannot_be_drawn(changed, said):
         plots.draw_graph(**{"edges": PATH, "weights": [0, 1, 1, 0]} | changed)
 
 
-def test_drawing_is_quick():
-    rng = np.random.default_rng(0)
-    edges, weights, positions = rng.integers(0, 40, (60, 2)), rng.random(40), rng.random((40, 2))
-    draw = lambda: plots.draw_graph(edges, weights, positions=positions, letters="C" * 40)
-    assert min(timeit.repeat(draw, number=1, repeat=30)) < .005
-
-
 # ---- layout
 
 @pytest.mark.parametrize("edges, nodes", [(PATH, 4), ([], 0), ([], 1), ([], 5), ([(i, i + 1) for i in range(70)], 71), ([(0, 1), (2, 3)], 4)])

@@ -287,17 +287,21 @@ class Explorer:
 
     def panels(self) -> dict:  # name -> plotly figure or HTML
         "All panels for the present values."
-        return {name: getattr(self, f"panel_{name}")() for row in self.arrangement for name in row}
+        return {name: self.panel(name) for row in self.arrangement for name in row}
+
+    def panel(self, name: str):  # plotly figure or HTML
+        "One panel for the present values."
+        return getattr(self, f"panel_{name}")()
 
     def figure(self, name: str | None = None):
         "The figure of a panel, by default the first that is one."
         if name is not None:
-            return getattr(self, f"panel_{name}")()
+            return self.panel(name)
         return next(panel for panel in self.panels().values() if not isinstance(panel, str))
 
     @classmethod
-    def build(cls, small: bool = False, jobs: int = 1, progress: bool = True) -> dict:
-        "Compute the content of the asset anew; `small` takes seconds."
+    def build(cls, small: bool = False, jobs: int = 1, progress: bool = True, folder=None) -> dict:
+        "Compute the content of the asset anew; `small` takes seconds, finished cells are kept in `folder` and found again."
         raise NotImplementedError(f"{cls.__name__} has no shipped result")
 
     @property
@@ -401,6 +405,8 @@ STYLE = """
 .gib-table { border-collapse: collapse; margin: 6px 0; font-variant-numeric: tabular-nums; line-height: 1.3; font-size: 14px; }
 .gib-table th, .gib-table td { padding: 3px 12px 3px 0; text-align: left; border-bottom: 1px solid #e2e2e2; font-weight: 400; }
 .gib-table th { color: #444; font-weight: 600; } .gib-table td + td, .gib-table th + th { text-align: right; padding-left: 12px; }
+.gib-grid { border-spacing: 1px; line-height: 1.2; font-size: 13px; font-variant-numeric: tabular-nums; } .gib-grid td { min-width: 2.1em; height: 2.1em; text-align: center; }
+.gib-grid th { padding: 2px 4px; color: #444; font-weight: 400; text-align: center; white-space: nowrap; } .gib-grid th:first-child { padding-right: 10px; text-align: right; }
 .gib-note { color: #444; font-size: 13px; line-height: 1.4; }
 """
 
@@ -489,11 +495,12 @@ class ExplorerView:
             for control in explorer.controls:
                 self.controls[control.name].value = widget_value(control, getattr(explorer, control.name))
             self._say_problems()
-            for name, content in explorer.panels().items():
+            for name, shown in self.panels.items():  # one after the other, so that the page draws while the next is made
+                content = explorer.panel(name)
                 if isinstance(content, str):
-                    self.panels[name].value = content
+                    shown.value = content
                 else:
-                    self.panels[name].show(content)
+                    shown.show(content)
             self.message.value = ""
         except Exception as error:
             self.message.value = f'<span class="gib-problem" role="alert">{html.escape(f"{type(error).__name__}: {error}")}</span>'

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['BITS', 'WORDS', 'SYMPTOMS', 'TABLES', 'BETAS', 'GRID', 'noisy_bit', 'Split', 'splits_of', 'TablePath', 'table_path',
-           'heat', 'share', 'clusters_figure', 'curve_figure', 'path_figure', 'numbers', 'own_path',
+           'share', 'cells', 'clusters_table', 'curve_figure', 'path_figure', 'numbers', 'own_path',
            'InformationBottleneckExplorer']
 
 # %% ../../nbs/explorers/information_bottleneck.ipynb #52338f47
@@ -16,7 +16,7 @@ import numpy as np
 
 from .base import Control, Explorer
 from ..information import BottleneckCurve, critical_beta, entropy, information_bottleneck, mutual_information
-from ..plots import BLUE, GREEN, ORANGE, RED, figure
+from ..plots import BLUE, GREEN, GREY, ORANGE, RED, figure, shade
 from ..sweep import shorten
 
 # %% ../../nbs/explorers/information_bottleneck.ipynb #bed5fd36
@@ -83,35 +83,31 @@ def table_path(name: str) -> TablePath:
     return TablePath.of(rows, columns, joint, story)
 
 # %% ../../nbs/explorers/information_bottleneck.ipynb #f9f2502d
-def heat(z, darkest: str, axis: str, **font) -> dict:
-    "Trace of a heatmap of probabilities with per cent written in the cells, nothing where it rounds to 0."
-    percent = (np.asarray(z) * 100).round().astype(int)
-    return dict(type="heatmap", z=shorten(z, 3), zmin=0, zmax=1, colorscale=[[0, "#ffffff"], [1, darkest]], showscale=False, xgap=1, ygap=1,
-                xaxis=f"x{axis}", yaxis=f"y{axis}", text=[[str(value) if value else "" for value in row] for row in percent.tolist()],
-                texttemplate="%{text}", textfont=dict(size=12, **font), hovertemplate="%{z:.1%}<extra></extra>")
-
 def share(p: float) -> str:
     "A probability in per cent, with a digit after the point where it is small."
     return f"{p + 1e-6:.0%}" if p >= .0995 or p == 0 else f"{p:.1%}"  # so that equal shares look equal
 
-def clusters_figure(path: TablePath, beta: float):
+def cells(
+    probabilities,  # of a line of the table
+    colour: str,    # of a certain one
+) -> str:           # HTML
+    "Coloured cells with per cent in them, nothing where it rounds to 0."
+    return "".join(f'<td title="{p:.1%}" style="background:{shade(p, colour)}{";color:#fff" if p > .6 and colour == BLUE else ""}">{round(100 * p) or ""}</td>'
+                   for p in probabilities)
+
+def clusters_table(path: TablePath, beta: float) -> str:  # HTML
     "p(y|x) beside p(t|x), rows of the table from top to bottom."
     encoder, weight = path.curve.at(beta).encoder, path.curve.joint.sum(1)
     n, m, k = *path.curve.joint.shape, encoder.shape[1]
-    names = [f"{html.escape(row)}  <i>{share(p)}</i>" for row, p in zip(path.rows, weight)]
-    axis = dict(showgrid=False, zeroline=False, ticks="", tickangle=0)
-    rows = axis | dict(range=[n - .5, -.5], tickvals=list(range(n)))
-    most = path.curve.clusters.max()
-    title = lambda x, text: dict(x=x, xref="paper", xanchor="left", y=1.01, yref="paper", yanchor="bottom", text=text, showarrow=False)
+    unused = "<td></td>" * int(path.curve.clusters.max() - k)
     conditional = np.divide(path.curve.joint, weight[:, None], out=np.zeros((n, m)), where=weight[:, None] > 0)
-    return figure(
-        [heat(conditional, "#9a9a9a", "", color="#222222"), heat(encoder, BLUE, "2")], height=320, margin=dict(l=110, r=10, t=30, b=58),
-        xaxis=axis | dict(domain=[0, .48], tickvals=list(range(m)), ticktext=[html.escape(name) for name in path.columns], title=dict(text="column y")),
-        yaxis=rows | dict(ticktext=names),
-        xaxis2=axis | dict(domain=[.52, 1], anchor="y2", range=[-.5, most - .5], tickvals=list(range(k)), title=dict(text="cluster t, and p(t)"),
-                           ticktext=[f"{t + 1}<br><i>{share(weight @ encoder[:, t])}</i>" for t in range(k)]),
-        yaxis2=rows | dict(showticklabels=False, anchor="x2"),
-        annotations=[title(0, "the table: p(y|x), per cent"), title(.52, f"the clusters: p(t|x), per cent, β = {beta:.2f}")])
+    columns = "".join(f"<th>{html.escape(name)}</th>" for name in path.columns)
+    clusters = "".join(f"<th>{t + 1}<br/><i>{share(weight @ encoder[:, t])}</i></th>" for t in range(k)) + unused
+    lines = "".join(f"<tr><th>{html.escape(name)} <i>{share(p)}</i></th>{cells(y, GREY)}<td></td>{cells(t, BLUE)}{unused}</tr>"
+                    for name, p, y, t in zip(path.rows, weight, conditional, encoder))
+    return (f'<table class="gib-grid"><tr><td></td><th colspan="{m}">the table: p(y|x), per cent</th><td></td>'
+            f'<th colspan="{path.curve.clusters.max()}">the clusters: p(t|x), per cent</th></tr>'
+            f'{lines}<tr><th>column y; cluster t and <i>p(t)</i></th>{columns}<td></td>{clusters}</tr></table>')
 
 # %% ../../nbs/explorers/information_bottleneck.ipynb #faea7912
 def curve_figure(path: TablePath, beta: float):
@@ -123,23 +119,24 @@ def curve_figure(path: TablePath, beta: float):
     line = dict(type="scatter", mode="lines", hoverinfo="skip")
     traces = [
         line | dict(x=shorten([0, all_of_it, most]), y=shorten([0, all_of_it, all_of_it]), line=dict(color="#444444", dash="dot", width=1)),
-        line | dict(x=shorten(ends), y=shorten(here.relevance + beta * (ends - here.complexity)), line=dict(color=RED, width=1.5)),
         dict(type="scatter", mode="lines", x=shorten(curve.complexity[::2]), y=shorten(curve.relevance[::2]), line=dict(color=BLUE, width=2.5),
              customdata=list(BETAS), hovertemplate="β %{customdata}<br>I(X;T) %{x:.3f}<br>I(Y;T) %{y:.3f}<extra></extra>"),
         dict(type="scatter", mode="markers+text", x=shorten([split.complexity for split in splits]), y=shorten([split.relevance for split in splits]),
              marker=dict(symbol="diamond", size=11, color=ORANGE, line=dict(width=1, color="#222222")),
              text=[str(split.after) for split in splits], textposition=["top left" if close else "bottom right" for close in crowded],
-             hoverinfo="skip", cliponaxis=False),
-        dict(type="scatter", mode="markers", x=shorten([here.complexity]), y=shorten([here.relevance]), hoverinfo="skip", cliponaxis=False,
-             marker=dict(size=16, color="rgba(0,0,0,0)", line=dict(color=RED, width=3)))]
+             hoverinfo="skip", cliponaxis=False)]
+    low, high = shorten(here.relevance + beta * (ends - here.complexity))
+    shapes = [dict(type="line", x0=most, x1=most, yref="paper", y0=0, y1=1, line=dict(color="#444444", dash="dot", width=1)),
+              dict(type="line", x0=shorten(ends)[0], y0=low, x1=shorten(ends)[1], y1=high, line=dict(color=RED, width=1.5)),
+              dict(type="circle", xsizemode="pixel", ysizemode="pixel", xanchor=shorten(here.complexity), yanchor=shorten(here.relevance),
+                   x0=-8, x1=8, y0=-8, y1=8, line=dict(color=RED, width=3))]
     note = dict(showarrow=False, font=dict(color="#444444"))
     return figure(
         traces, "complexity I(X;T), nats", "relevance I(Y;T), nats", height=320, showlegend=False, margin=dict(l=60, r=20, t=30, b=58),
         xaxis=dict(range=[-.03 * most, 1.04 * most]), yaxis=dict(range=[-.1 * all_of_it, 1.18 * all_of_it] if all_of_it else [-.1, 1]),
-        shapes=[dict(type="line", x0=most, x1=most, yref="paper", y0=0, y1=1, line=dict(color="#444444", dash="dot", width=1))],
-        annotations=[note | dict(x=most, xanchor="right", y=1, yref="paper", yanchor="bottom", text=f"H(X) = {most:.2f}"),
-                     note | dict(x=all_of_it, xanchor="left", y=all_of_it, yanchor="bottom", text=f"I(X;Y) = {all_of_it:.2f}"),
-                     note | dict(x=most, xanchor="right", y=.02, yref="paper", yanchor="bottom", xshift=-8, text="◆ a split, and the clusters after it<br>red line: slope β", align="right")])
+        shapes=shapes, annotations=[note | dict(x=most, xanchor="right", y=1, yref="paper", yanchor="bottom", text=f"H(X) = {most:.2f}"),
+                                    note | dict(x=all_of_it, xanchor="left", y=all_of_it, yanchor="bottom", text=f"I(X;Y) = {all_of_it:.2f}"),
+                                    note | dict(x=most, xanchor="right", y=.02, yref="paper", yanchor="bottom", xshift=-8, text="◆ a split, and the clusters after it<br>red line: slope β", align="right")])
 
 # %% ../../nbs/explorers/information_bottleneck.ipynb #7a7c43e2
 def path_figure(path: TablePath, beta: float):
@@ -224,7 +221,7 @@ class InformationBottleneckExplorer(Explorer):
         return self.path.curve.at(self.beta)
 
     def panel_clusters(self):
-        return clusters_figure(self.path, self.beta)
+        return clusters_table(self.path, self.beta)
 
     def panel_curve(self):
         return curve_figure(self.path, self.beta)

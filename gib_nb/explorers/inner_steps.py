@@ -313,15 +313,14 @@ def reach(exact: float, values) -> list[float]:
     return [max(min(values), -.9 * exact) - .1 * exact, min(max(*values, exact), 2.4 * exact) + .2 * exact]
 
 # %% ../../nbs/explorers/inner_steps.ipynb #6ba82e6c
-def path_traces(found: dict, memory: str, T: int, steps: list, axis: str) -> list[dict]:
-    "The path to T and where larger T end, in-sample and held-out."
-    traces, path, later = [], found["curves"][f"{memory} {T}"], [t for t in steps if t >= T]
+def path_traces(found: dict, memory: str, T: int, steps: list, axis: str) -> tuple[list[dict], list[dict]]:  # traces, shapes
+    "The path to T, and thin lines to where larger T end, in-sample and held-out."
+    traces, shapes, path = [], [], found["curves"][f"{memory} {T}"]
     for part, colour, words in (("in_sample", SEEN, "in-sample"), ("held_out", FRESH, "held-out")):
-        ends = [found["curves"][f"{memory} {t}"][part][0][-1] for t in later]
+        ends = [f"{math.log10(t):.4f} {found['curves'][f'{memory} {t}'][part][0][-1]}" for t in steps if t >= T]
         traces += spread_traces([math.log10(t) for t in path["step"]], *path[part], colour, axis, words=words)
-        traces.append(dict(type="scatter", mode="lines+markers", xaxis=f"x{axis}", x=[math.log10(t) for t in later], y=ends, line=dict(color=colour, width=1.2),
-                           marker=dict(color=colour, size=[9] + [0] * (len(later) - 1)), hoverinfo="skip"))
-    return traces
+        shapes.append(dict(type="path", xref=f"x{axis}", path=f"M {' L '.join(ends)}", line=dict(color=colour, width=1.2)))
+    return traces, shapes
 
 def end_notes(ends: dict, low: float, high: float, x: float, axis: str = "") -> list[dict]:
     "Name and number beside the end of each curve, inside the picture and apart from each other; `ends`: name -> value, colour."
@@ -352,8 +351,9 @@ def curve_figure(
         path = found["curves"][f"{memory} {T}"]
         seen, new = path["in_sample"][0][-1], path["held_out"][0][-1]
         said = verdict(seen, new, exact)
-        traces += path_traces(found, memory, T, steps, axis)
-        shapes += [LINE | dict(xref=f"x{axis}", x0=wide[0], x1=wide[1], y0=exact, y1=exact), NOW | dict(xref=f"x{axis}", x0=x, x1=x)]
+        paths, tails = path_traces(found, memory, T, steps, axis)
+        traces += paths
+        shapes += [*tails, LINE | dict(xref=f"x{axis}", x0=wide[0], x1=wide[1], y0=exact, y1=exact), NOW | dict(xref=f"x{axis}", x0=x, x1=x)]
         notes += end_notes({"in-sample": (seen, SEEN), "held-out": (new, FRESH), "exact": (exact, BLACK)}, low, high, x, axis)
         notes.append(dict(x=left, xref="paper", xanchor="left", y=1.01, yref="paper", yanchor="bottom", showarrow=False, font=dict(size=14),
                           text=f'{words}: <b style="color:{GREEN if said.startswith("near") else RED}">{said}</b>'))
