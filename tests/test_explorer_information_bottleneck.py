@@ -37,7 +37,7 @@ def shown(explorer, panel):
 
 def encoder_of(explorer):
     "The rows of p(t|x) as the page shows them."
-    lines = list(ElementTree.fromstring(explorer.panel("clusters")))[1:-1]
+    lines = list(ElementTree.fromstring(explorer.panel("clusters"))[0])[1:-1]
     k = explorer.point.clusters
     cells = [[cell for cell in line if cell.tag == "td"][len(explorer.path.columns) + 1:] for line in lines]
     assert all(cell.text in (None, f"{float(cell.get('title')[:-1]):.0f}") or abs(float(cell.get("title")[:-1]) % 1 - .5) < .06 for line in cells for cell in line[:k])

@@ -131,13 +131,16 @@ def test_panels_show_the_present_cell(explorer, alpha):
 
 def test_the_map_counts_and_marks(explorer):
     explorer.restore({"warmup": 30, "ramp": 5, "alpha": .1})
-    chart = shown(explorer, "map").figure
-    counted = np.array(chart.data[0].z)
+    lines = [line.findall("td") for line in list(ElementTree.fromstring(shown(explorer, "map").value))[1:-2]]
+    assert [len(line) for line in lines] == [len(WARMUPS)] * len(RAMPS)
     for i, warmup in enumerate(WARMUPS):
-        for j, ramp in enumerate(RAMPS):
+        for j, ramp in enumerate(reversed(RAMPS)):
+            assert ("outline" in lines[j][i].get("style")) == ((warmup, ramp) == (30, 5))
             explorer.restore({"warmup": warmup, "ramp": ramp})
-            assert counted[j, i] == explorer.outcomes().get("finds the motif", 0)
-    assert (chart.layout.shapes[0].x0 + .48, chart.layout.shapes[0].y0 + .48) == pytest.approx((WARMUPS.index(30), RAMPS.index(5)))
+            assert lines[j][i][0].text == f"{explorer.outcomes().get('finds the motif', 0)} of 8"
+            words = "".join(lines[j][i].itertext())
+            worst = [min(row[score] for row in explorer.rows) for score in ("auc", "accuracy")]
+            assert all(0 <= value - float(said) < .01 for value, said in zip(worst, re.findall(r"≥ ([\d.]+)", words)))
 
 
 def test_the_shown_nodes_carry_the_probabilities(explorer):

@@ -405,8 +405,8 @@ STYLE = """
 .gib-table { border-collapse: collapse; margin: 6px 0; font-variant-numeric: tabular-nums; line-height: 1.3; font-size: 14px; }
 .gib-table th, .gib-table td { padding: 3px 12px 3px 0; text-align: left; border-bottom: 1px solid #e2e2e2; font-weight: 400; }
 .gib-table th { color: #444; font-weight: 600; } .gib-table td + td, .gib-table th + th { text-align: right; padding-left: 12px; }
-.gib-grid { border-spacing: 1px; line-height: 1.2; font-size: 13px; font-variant-numeric: tabular-nums; } .gib-grid td { min-width: 2.1em; height: 2.1em; text-align: center; }
-.gib-grid th { padding: 2px 4px; color: #444; font-weight: 400; text-align: center; white-space: nowrap; } .gib-grid th:first-child { padding-right: 10px; text-align: right; }
+.gib-grid { width: 100%; table-layout: fixed; border-spacing: 1px; line-height: 1.2; font-size: 13px; font-variant-numeric: tabular-nums; }
+.gib-grid td { height: 2.1em; padding: 2px 0; text-align: center; } .gib-grid th { padding: 2px; color: #444; font-weight: 400; text-align: center; }
 .gib-note { color: #444; font-size: 13px; line-height: 1.4; }
 """
 

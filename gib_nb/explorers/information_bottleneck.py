@@ -99,15 +99,16 @@ def clusters_table(path: TablePath, beta: float) -> str:  # HTML
     "p(y|x) beside p(t|x), rows of the table from top to bottom."
     encoder, weight = path.curve.at(beta).encoder, path.curve.joint.sum(1)
     n, m, k = *path.curve.joint.shape, encoder.shape[1]
-    unused = "<td></td>" * int(path.curve.clusters.max() - k)
+    most = int(path.curve.clusters.max())
+    unused = "<td></td>" * (most - k)
     conditional = np.divide(path.curve.joint, weight[:, None], out=np.zeros((n, m)), where=weight[:, None] > 0)
     columns = "".join(f"<th>{html.escape(name)}</th>" for name in path.columns)
     clusters = "".join(f"<th>{t + 1}<br/><i>{share(weight @ encoder[:, t])}</i></th>" for t in range(k)) + unused
     lines = "".join(f"<tr><th>{html.escape(name)} <i>{share(p)}</i></th>{cells(y, GREY)}<td></td>{cells(t, BLUE)}{unused}</tr>"
                     for name, p, y, t in zip(path.rows, weight, conditional, encoder))
-    return (f'<table class="gib-grid"><tr><td></td><th colspan="{m}">the table: p(y|x), per cent</th><td></td>'
-            f'<th colspan="{path.curve.clusters.max()}">the clusters: p(t|x), per cent</th></tr>'
-            f'{lines}<tr><th>column y; cluster t and <i>p(t)</i></th>{columns}<td></td>{clusters}</tr></table>')
+    return (f'<div style="overflow-x:auto"><table class="gib-grid" style="min-width:{8 + 1.7 * (m + most):.0f}em"><tr><th style="width:7.5em">row <i>p(x)</i></th>'
+            f'<th colspan="{m}">the table: p(y|x), per cent</th><th style="width:1em"></th><th colspan="{most}">the clusters: p(t|x), per cent; below <i>p(t)</i></th></tr>'
+            f'{lines}<tr><th></th>{columns}<td></td>{clusters}</tr></table></div>')
 
 # %% ../../nbs/explorers/information_bottleneck.ipynb #faea7912
 def curve_figure(path: TablePath, beta: float):

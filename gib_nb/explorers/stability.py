@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['WARMUPS', 'RAMPS', 'ALPHAS', 'SEEDS', 'SHAPE', 'BETA', 'FULL', 'MEASURES', 'OUTCOMES', 'CURVE_WORDS', 'CURVES',
            'stability_config', 'watched_training', 'shown_graphs', 'measured', 'stability_cell', 'drawn_graph',
-           'build_sweep', 'outcome', 'seed_columns', 'curve_figure', 'map_figure', 'outcome_table', 'outcome_words',
+           'build_sweep', 'outcome', 'seed_columns', 'curve_figure', 'map_table', 'outcome_table', 'outcome_words',
            'train_live', 'StabilityExplorer']
 
 # %% ../../nbs/explorers/stability.ipynb #fb739552
@@ -17,7 +17,7 @@ from collections import Counter
 import numpy as np
 
 from .base import Control, Explorer
-from ..plots import BLUE, GREY, ORANGE, PURPLE, RED, draw_graph, figure
+from ..plots import BLACK, BLUE, GREY, ORANGE, PURPLE, RED, draw_graph, figure, shade
 from ..sweep import completed, grid, one_thread, read_asset, shorten, spread, sweep
 
 # %% ../../nbs/explorers/stability.ipynb #1a07f287
@@ -146,7 +146,7 @@ def seed_columns(
         name = outcome(row)
         pictures = "".join(draw_graph(drawn["edges"], p, positions=np.array(drawn["places"]) * SHAPE, true_nodes=drawn["motif"], size=SHAPE,
                                       title=f"{drawn['label']}, seed {row['seed']}") for drawn, p in zip(graphs, row["p"]))
-        columns.append(f'<div><b><span style="color:{OUTCOMES[name][0]}">●</span> {name}</b><br/>accuracy {row["accuracy"]:.2f}<br/>edge AUC {row["auc"]:.2f}'
+        columns.append(f'<div><b style="white-space:nowrap;font-size:12px"><span style="color:{OUTCOMES[name][0]}">●</span> {name}</b><br/>accuracy {row["accuracy"]:.2f}<br/>edge AUC {row["auc"]:.2f}'
                        f'{pictures}seed {row["seed"]}</div>')
     return ('<div style="display:grid;grid-template-columns:repeat(auto-fit,minmax(110px,1fr));gap:4px;text-align:center;font-size:13px;line-height:1.35">'
             f'{"".join(columns)}</div>')
@@ -186,30 +186,32 @@ def curve_figure(
     notes = [dict(x=1, xref="paper", xanchor="right", y=trivial, yanchor="bottom", text=name, showarrow=False, bgcolor="rgba(255,255,255,.7)")]
     schedule = " · ".join(text for text, length in (("warm-up", warmup), ("ramp", ramp)) if length)
     notes += [dict(x=0, xanchor="left", y=1, yref="paper", yanchor="bottom", text=schedule, showarrow=False)] if schedule else []
-    return figure(traces, "epoch", f"{title}, validation", height=280, shapes=shapes, annotations=notes, showlegend=False,
+    return figure(traces, "epoch", f"{title}, validation", height=250, shapes=shapes, annotations=notes, showlegend=False,
                   xaxis=dict(range=[0, end]), yaxis=dict(range=reach))
 
 # %% ../../nbs/explorers/stability.ipynb #1ee4006d
-def map_figure(
+def map_table(
     cells: dict,       # (warmup, ramp) -> rows of all seeds
     warmup: int,
     ramp: int,
     alpha: float,
-):  # plotly figure
-    "How many seeds find the motif, for each warm-up and ramp; the present cell is outlined."
+) -> str:  # HTML
+    "How many seeds find the motif, and the worst of them, for each warm-up and ramp; the present cell is outlined."
     warmups, ramps = (sorted({key[i] for key in cells}) for i in (0, 1))
-    count = [[sum(outcome(row) == "finds the motif" for row in cells[w, r]) for w in warmups] for r in ramps]
-    worst = lambda i, j, score: int(100 * min(row[score] for row in cells[warmups[i], ramps[j]]) + 1e-9) / 100  # rounded down
-    seeds = len(cells[warmup, ramp])
-    notes = [dict(x=i, y=j, text=f"<b>{count[j][i]} of {seeds}</b><br>AUC ≥ {worst(i, j, 'auc'):.2f}<br>acc. ≥ {worst(i, j, 'accuracy'):.2f}", showarrow=False,
-                  font=dict(color="#ffffff" if count[j][i] > .8 * seeds else "#222222")) for i in range(len(warmups)) for j in range(len(ramps))]
-    i, j = warmups.index(warmup), ramps.index(ramp)
-    here = dict(type="rect", x0=i - .48, x1=i + .48, y0=j - .48, y1=j + .48, line=dict(color=RED, width=4))
-    axis = dict(showgrid=False, zeroline=False)
-    return figure([dict(type="heatmap", z=count, zmin=0, zmax=seeds, showscale=False, xgap=2, ygap=2, hoverinfo="skip", colorscale=[[0, "#ffffff"], [1, BLUE]])],
-                  "warm-up, epochs", "ramp, epochs", f"seeds that find the motif at α = {alpha:g}", 280, shapes=[here], annotations=notes,
-                  xaxis=axis | dict(tickvals=list(range(len(warmups))), ticktext=list(map(str, warmups))),
-                  yaxis=axis | dict(tickvals=list(range(len(ramps))), ticktext=list(map(str, ramps))))
+    lines = []
+    for r in reversed(ramps):
+        line = ""
+        for w in warmups:
+            count = sum(outcome(row) == "finds the motif" for row in cells[w, r])
+            auc, accuracy = (int(100 * min(row[score] for row in cells[w, r]) + 1e-9) / 100 for score in ("auc", "accuracy"))  # rounded down
+            look = f"background:{shade(count / len(cells[w, r]), BLUE)};color:{'#fff' if count > .8 * len(cells[w, r]) else BLACK}"
+            here = f";outline:4px solid {RED};outline-offset:-3px" if (w, r) == (warmup, ramp) else ""
+            line += f'<td style="{look}{here}"><b>{count} of {len(cells[w, r])}</b><br/>AUC ≥ {auc:.2f}<br/>acc. ≥ {accuracy:.2f}</td>'
+        lines.append(f"<tr><th>{r}</th>{line}</tr>")
+    heads = "".join(f"<th>{w}</th>" for w in warmups)
+    return (f'<table class="gib-grid" style="margin:0 16px 0 6px;width:calc(100% - 22px)"><tr><th style="width:3.2em">ramp</th>'
+            f'<th colspan="{len(warmups)}">seeds that find the motif at α = {alpha:g}</th></tr>{"".join(lines)}<tr><th></th>{heads}</tr>'
+            f'<tr><th></th><th colspan="{len(warmups)}">warm-up, epochs</th></tr></table>')
 
 # %% ../../nbs/explorers/stability.ipynb #855f2408
 def outcome_table(rows: list[dict]) -> str:  # HTML
@@ -296,7 +298,7 @@ class StabilityExplorer(Explorer):
         return curve_figure(self.rows, self.curve, self.warmup, self.ramp)
 
     def panel_map(self):
-        return map_figure({key[1:]: rows for key, rows in self.cells.items() if key[0] == self.alpha}, self.warmup, self.ramp, self.alpha)
+        return map_table({key[1:]: rows for key, rows in self.cells.items() if key[0] == self.alpha}, self.warmup, self.ramp, self.alpha)
 
     def panel_table(self):
         return outcome_table(self.rows)
