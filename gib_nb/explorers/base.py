@@ -466,7 +466,7 @@ class ExplorerView:
         items = []
         for name, widget in self.controls.items():
             items += [widget, self.problems[name]] if name in self.problems else [widget]
-        return ipywidgets.Box(items, layout={"flex_flow": "row wrap", "align_items": "center", "width": "100%"})
+        return ipywidgets.Box(items, layout={"flex_flow": "row wrap", "align_items": "center", "width": "100%", "grid_gap": "0 20px"})
 
     def _moved(self, control, change):
         if not self._syncing:

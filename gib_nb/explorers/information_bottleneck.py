@@ -107,7 +107,7 @@ def clusters_table(path: TablePath, beta: float) -> str:  # HTML
     lines = "".join(f"<tr><th>{html.escape(name)} <i>{share(p)}</i></th>{cells(y, GREY)}<td></td>{cells(t, BLUE)}{unused}</tr>"
                     for name, p, y, t in zip(path.rows, weight, conditional, encoder))
     return (f'<div style="overflow-x:auto"><table class="gib-grid" style="min-width:{8 + 1.7 * (m + most):.0f}em"><tr><th style="width:7.5em">row <i>p(x)</i></th>'
-            f'<th colspan="{m}">the table: p(y|x), per cent</th><th style="width:1em"></th><th colspan="{most}">the clusters: p(t|x), per cent; below <i>p(t)</i></th></tr>'
+            f'<th colspan="{m}">the table: p(y|x), per cent</th><th style="width:1em"></th><th colspan="{most}">clusters: p(t|x); below <i>p(t)</i></th></tr>'
             f'{lines}<tr><th></th>{columns}<td></td>{clusters}</tr></table></div>')
 
 # %% ../../nbs/explorers/information_bottleneck.ipynb #faea7912

@@ -146,7 +146,7 @@ def seed_columns(
         name = outcome(row)
         pictures = "".join(draw_graph(drawn["edges"], p, positions=np.array(drawn["places"]) * SHAPE, true_nodes=drawn["motif"], size=SHAPE,
                                       title=f"{drawn['label']}, seed {row['seed']}") for drawn, p in zip(graphs, row["p"]))
-        columns.append(f'<div><b style="white-space:nowrap;font-size:12px"><span style="color:{OUTCOMES[name][0]}">●</span> {name}</b><br/>accuracy {row["accuracy"]:.2f}<br/>edge AUC {row["auc"]:.2f}'
+        columns.append(f'<div><b style="white-space:nowrap;font-size:11px"><span style="color:{OUTCOMES[name][0]}">●</span> {name}</b><br/>accuracy {row["accuracy"]:.2f}<br/>edge AUC {row["auc"]:.2f}'
                        f'{pictures}seed {row["seed"]}</div>')
     return ('<div style="display:grid;grid-template-columns:repeat(auto-fit,minmax(110px,1fr));gap:4px;text-align:center;font-size:13px;line-height:1.35">'
             f'{"".join(columns)}</div>')

@@ -9,6 +9,7 @@ import tempfile
 import time
 
 from gib_nb.explorers.app import TABS
+from tests.benchmarks.common import write
 from tests.browser import serving
 from tests.browser.acting import READY, open_page, open_tab, sliders
 
@@ -92,13 +93,22 @@ def crowd(browser, address, visitors=10, moves=12):
 
 
 def run():
-    with serving.chromium() as browser, tempfile.TemporaryDirectory() as folder:
-        starts = cold_starts(browser)
-        print("cold start", starts, flush=True)
-        with serving.page_server(pathlib.Path(folder)) as address:
-            table = latencies(browser, address)
-            together = crowd(browser, address)
-    return {"bars": BARS, "cold_start": starts, "latency": table, "ten_at_once": together}
+    "Each part is written as soon as it is there."
+    result = {"bars": BARS}
+    with serving.chromium() as browser:
+        for name, measure in (("cold_start", lambda folder: cold_starts(browser)), ("latency", lambda folder: served(latencies, browser, folder)),
+                              ("ten_at_once", lambda folder: served(crowd, browser, folder))):
+            with tempfile.TemporaryDirectory() as folder:
+                result[name] = measure(pathlib.Path(folder))
+            print(name, result[name], flush=True)
+            write("explorers", result)
+    return result
+
+
+def served(measure, browser, folder):
+    "Measure with a server of its own."
+    with serving.page_server(folder) as address:
+        return measure(browser, address)
 
 
 if __name__ == "__main__":
