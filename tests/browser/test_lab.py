@@ -9,9 +9,12 @@ NOTEBOOKS = ("beta", "inner_steps", "case_study", "connectivity", "information_b
 
 
 def run_first_cells(page, rounds=4):
-    "Run title, module, import and explorer; JupyterLab drops what is run before its kernel has answered, so once more if nothing came."
-    first = page.locator(".jp-Notebook .jp-Cell").first
+    "Run title, module, import and explorer. JupyterLab asks for a kernel, or drops what is run, before its kernel has answered: then once more."
+    page.get_by_text("| Idle").wait_for()
+    first, accept = page.locator(".jp-Notebook .jp-Cell").first, page.locator(".jp-Dialog .jp-mod-accept")
     for left in reversed(range(rounds)):
+        if accept.is_visible():
+            accept.click()
         first.click()
         page.keyboard.press("Escape")
         page.keyboard.press("Control+Home")
