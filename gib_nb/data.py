@@ -80,6 +80,7 @@ def validate_graphs(
     graphs,  # PyG `Data`, each with edge_index [2, E] and y [1], and with x [n, d] in all or in none
     task: str | None = None,  # "classification", "regression" or None: integer labels mean classification
     labels: bool = True,  # False for graphs to predict: y is not looked at, and the format has no task
+    first: int = 0,  # number of the first graph in an error, where these are a part of a list
 ) -> GraphFormat:  # task, number of classes and of features
     "Check a list of graphs; a ValueError names the first graph at fault, the field, what was expected and what was got."
     graphs = list(graphs)
@@ -87,7 +88,7 @@ def validate_graphs(
         raise ValueError("expected at least one graph (got an empty list)")
     if task not in (None, "classification", "regression"):
         raise ValueError(f"expected task 'classification' or 'regression' (got {task!r})")
-    for i, graph in enumerate(graphs):
+    for i, graph in enumerate(graphs, first):
         if not isinstance(graph, Data):
             raise TypeError(f"graph {i}: expected a torch_geometric.data.Data (got {type(graph).__name__})")
         if problem := _edge_problem(graph) or _feature_problem(graph) or (labels and _label_problem(graph)):
@@ -96,7 +97,7 @@ def validate_graphs(
     real = [labels and graph.y.is_floating_point() for graph in graphs]
     for field, values in (("columns of x", widths), ("floating type of y", real)):
         if odd := [i for i, value in enumerate(values) if value != values[0]]:
-            raise ValueError(f"graph {odd[0]}: expected {field} {values[0]}, as in graph 0 (got {values[odd[0]]})")
+            raise ValueError(f"graph {first + odd[0]}: expected {field} {values[0]}, as in graph {first} (got {values[odd[0]]})")
     if not labels:
         return GraphFormat(None, None, widths[0])
     task = task or ("regression" if real[0] else "classification")

@@ -5,11 +5,13 @@
 # %% auto #0
 __all__ = ['GIBConfig', 'ramp_factor', 'check_label', 'InputFormat', 'Run', 'build_model', 'evaluate', 'forward', 'train_epoch',
            'naming_explosion', 'CollapseWarning', 'find_collapse', 'probe', 'write_atomically', 'pack', 'unpack',
-           'run_state', 'load_run_state', 'GIBTrainer', 'Attempt', 'fingerprint', 'history_figure']
+           'run_state', 'load_run_state', 'GIBTrainer', 'SubgraphExplanation', 'Attempt', 'fingerprint',
+           'history_figure']
 
 # %% ../nbs/08_trainer.ipynb #dee1dc39
 import dataclasses
 import hashlib
+import itertools
 import json
 import os
 import pathlib
@@ -22,6 +24,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 from torch_geometric.data import Batch, Data
+from torch_geometric.explain import Explanation
 
 from .backbones import BACKBONES
 from .connectivity import components
@@ -125,13 +128,13 @@ class InputFormat:
         y = np.array([float(graph.y) for graph in graphs])
         return cls(found.task, 1, in_channels, degrees and degrees.max_degree, float(y.mean()), float(y.std()) or 1.)
 
-    def prepare(self, graphs: list[Data], labels: bool | None = None) -> list[Data]:
-        "Bare copies with x, edge_index and, with `labels`, y (None: when all graphs have one), checked against this format."
-        validate_graphs(graphs, labels=False)
+    def prepare(self, graphs: list[Data], labels: bool | None = None, first: int = 0) -> list[Data]:
+        "Bare copies with x, edge_index and, with `labels`, y (None: when all graphs have one), checked against this format; errors count from `first`."
+        validate_graphs(graphs, labels=False, first=first)
         labels = all(isinstance(graph.get("y"), Tensor) for graph in graphs) if labels is None else labels
         features = DegreeFeatures(self.max_degree) if self.max_degree is not None else None
         bare = []
-        for i, graph in enumerate(graphs):
+        for i, graph in enumerate(graphs, first):
             data = Data(x=graph.x, edge_index=graph.edge_index, num_nodes=graph.num_nodes)
             if features is not None:
                 data = features(data)
@@ -463,9 +466,8 @@ class GIBTrainer:
             raise NotFittedError("expected a trained model (got an untrained GIBTrainer); call fit or load first")
         return self.model
 
-    def _outputs(self, graphs):
-        graphs = [graphs] if isinstance(graphs, Data) else list(graphs)
-        return forward(self._fitted(), self.form.prepare(graphs, labels=False), self.config)
+    def _outputs(self, graphs, first: int = 0):
+        return forward(self._fitted(), self.form.prepare(list(_listed(graphs)), labels=False, first=first), self.config)
 
     def predict_proba(self, graphs) -> np.ndarray:
         "Class probabilities [N, C] from the subgraphs; raises ValueError for a regression model."
@@ -483,20 +485,31 @@ class GIBTrainer:
     def score(self, graphs) -> float:
         "Accuracy on labelled graphs, or R² for regression."
         self._fitted()
+        graphs = list(_listed(graphs))
         y = torch.cat([check_label(graph, i).reshape(1) for i, graph in enumerate(graphs)])
         return self.form.score(torch.cat([output.prediction.cpu() for output, _ in self._outputs(graphs)]), y)
 
     def subgraph(self, graphs):
-        "PyG `Explanation` of one graph, or a list of them: node_mask [n, 1], edge_mask [E], and the subgraph cut at the threshold."
-        single, threshold = isinstance(graphs, Data), self.config.threshold
-        sources = [graphs] if single else list(graphs)
-        found = [explanation for output, batch in self._outputs(sources) for explanation in _explanations(output, batch, threshold)]
-        if found and all(int(e.selected.sum()) in (0, e.num_nodes) for e in found):
-            warnings.warn(f"the threshold {threshold} keeps all nodes of a graph or none: the assignment is undecided or "
+        "`SubgraphExplanation` of one graph, or a list of them for many or for a batch, in one pass."
+        found = list(self.subgraphs(graphs))
+        if not found:
+            raise ValueError("expected at least one graph (got an empty list)")
+        if all(int(e.selected.sum()) in (0, e.num_nodes) for e in found):
+            warnings.warn(f"the threshold {self.config.threshold} keeps all nodes of a graph or none: the assignment is undecided or "
                           "collapsed; look at node_mask itself", CollapseWarning, stacklevel=2)
-        for explanation, source in zip(found, sources):
-            explanation.x = source.x
-        return found[0] if single else found
+        return found[0] if isinstance(graphs, Data) and not isinstance(graphs, Batch) else found
+
+    def subgraphs(self, graphs):
+        "Stream of `SubgraphExplanation`s, one per graph; any number of graphs, of which one batch is in memory at a time."
+        self._fitted()
+        graphs, size, first = iter(_listed(graphs)), self.config.batch_size, 0
+        while part := list(itertools.islice(graphs, size)):
+            for output, batch in self._outputs(part, first):
+                whole = self.model.classify(output.graph_embedding)
+                for explanation, source in zip(_explanations(output, whole, batch, self.config.threshold), part):
+                    explanation.x = source.x
+                    yield explanation
+            first += len(part)
 
     def mutual_information(self, graphs, **settings) -> MIEstimate:
         "Estimate I(G;G_sub) in nats from the embeddings of graphs, with a new critic; settings go to `estimate_mi`."
@@ -551,18 +564,34 @@ class GIBTrainer:
         return trainer
 
 # %% ../nbs/08_trainer.ipynb #da614fb8
-def _explanations(output: GIBOutput, batch: Batch, threshold: float):
-    "One Explanation per graph of a batch."
-    from torch_geometric.explain import Explanation
+def _listed(graphs):
+    "An iterable of graphs, from a graph, a batch or an iterable."
+    return graphs.to_data_list() if isinstance(graphs, Batch) else [graphs] if isinstance(graphs, Data) else graphs
+
+class SubgraphExplanation(Explanation):
+    """An IB-subgraph as a PyG `Explanation`. x and edge_index are those of the graph; beside node_mask [n, 1] (probability of a node to be in G_sub) and edge_mask [E]
+    (product of both ends) there are selected [n] (above the threshold), selected_threshold, components (of the selected nodes), prediction [1, C] from the subgraph
+    and whole_prediction [1, C] by the same classifier from the whole graph."""
+    def get_explanation_subgraph(self) -> "SubgraphExplanation":
+        "The subgraph of the selected nodes, where PyG would keep all that is not exactly 0."
+        return self._apply_masks(self.selected, self.selected[self.edge_index].all(0))
+
+    def get_complement_subgraph(self) -> "SubgraphExplanation":
+        "What the threshold leaves out."
+        return self._apply_masks(~self.selected, ~self.selected[self.edge_index].any(0))
+
+@torch.no_grad()
+def _explanations(output: GIBOutput, whole: Tensor, batch: Batch, threshold: float):
+    "One explanation per graph of a batch whose nodes and edges lie graph by graph."
     p = output.assignment[:, 0]
-    pieces = components(p, batch.edge_index, batch.batch, batch.num_graphs, threshold)
-    nodes = p.split(batch.ptr.diff().tolist())
-    edge_graph = batch.batch[batch.edge_index[0]]
-    for i, mask in enumerate(nodes):
-        edge_index = batch.edge_index[:, edge_graph == i] - batch.ptr[i]
-        yield Explanation(edge_index=edge_index, node_mask=mask[:, None], edge_mask=mask[edge_index[0]] * mask[edge_index[1]],
-                          num_nodes=len(mask), prediction=output.prediction[i:i + 1], selected=mask > threshold,
-                          selected_threshold=threshold, components=int(pieces[i]))
+    pieces = components(p, batch.edge_index, batch.batch, batch.num_graphs, threshold).tolist()
+    sizes, start = batch.ptr.diff().tolist(), batch.ptr.tolist()
+    edges = torch.bincount(batch.batch[batch.edge_index[0]], minlength=batch.num_graphs).tolist()
+    edge_masks = p[batch.edge_index].prod(0).split(edges)
+    for i, (mask, edge_index, edge_mask) in enumerate(zip(p.split(sizes), batch.edge_index.split(edges, 1), edge_masks)):
+        yield SubgraphExplanation(edge_index=edge_index - start[i], node_mask=mask[:, None], edge_mask=edge_mask, num_nodes=sizes[i],
+                                  prediction=output.prediction[i:i + 1], whole_prediction=whole[i:i + 1], selected=mask > threshold,
+                                  selected_threshold=threshold, components=pieces[i])
 
 # %% ../nbs/08_trainer.ipynb #fcff2f25
 @dataclass
