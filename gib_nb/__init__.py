@@ -16,6 +16,7 @@ _PUBLIC = {
     "model": ("GIB", "GIBOutput"),
     "trainer": ("GIBConfig", "GIBTrainer", "history_figure"),
     "explain": ("explain_smiles", "edge_auc", "MoleculeExplanation"),
+    "explainer": ("GIBExplainer", "GraphPredictor"),
     "plots": ("draw_graph",),
 }
 _ROOM_OF = {name: room for room, names in _PUBLIC.items() for name in names}

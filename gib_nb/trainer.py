@@ -9,6 +9,7 @@ __all__ = ['GIBConfig', 'ramp_factor', 'check_label', 'InputFormat', 'Run', 'bui
            'history_figure']
 
 # %% ../nbs/08_trainer.ipynb #dee1dc39
+import copy
 import dataclasses
 import hashlib
 import itertools
@@ -30,7 +31,7 @@ from .backbones import BACKBONES
 from .connectivity import components
 from .data import DegreeFeatures, split_indices, validate_graphs
 from .mi import EmbeddingBank, EstimateWarning, InnerLoop, MIEstimate, StatisticsNetwork, estimate_mi, frozen_dv, parse_negatives, standardise
-from .model import GIB, GIBOutput
+from .model import GIB, GIBOutput, PostHocGIB
 
 # %% ../nbs/08_trainer.ipynb #75c2c219
 @dataclass(frozen=True)
@@ -169,13 +170,13 @@ class Run:
                  form: InputFormat,
                  train: list[Data],   # prepared graphs
                  valid: list[Data],   # prepared graphs
-                 backbone=None,       # function in_channels → module, for config.backbone = "custom"
                  seed: int = 0,
+                 **parts,             # of `build_model`
                  ):
         self.config, self.form, self.train, self.valid = config, form, train, valid
         self.generator = torch.Generator().manual_seed(seed)
         torch.manual_seed(seed)
-        self.model = build_model(config, form, backbone).to(config.device)
+        self.model = build_model(config, form, **parts).to(config.device)
         self.optimiser = torch.optim.Adam(self.model.parameters(), config.learning_rate, weight_decay=config.weight_decay, fused=True)
         width = self.model.channels
         self.critic = StatisticsNetwork(width, width, config.critic_hidden, self.generator).to(config.device)
@@ -232,13 +233,18 @@ class Run:
             warnings.warn(text, category, stacklevel=3)
 
 # %% ../nbs/08_trainer.ipynb #094b7aa7
-def build_model(config: GIBConfig, form: InputFormat, backbone=None) -> GIB:
-    "The model of a config; `backbone` is a function in_channels → module when config.backbone is \"custom\"."
+def build_model(config: GIBConfig,
+                form: InputFormat,
+                backbone=None,   # function in_channels → module, when config.backbone is "custom"
+                explained=None,  # a graph classifier that is to predict from the subgraph; None: the GIB's own
+                ) -> GIB:
+    "The model of a config."
     if (config.backbone == "custom") != (backbone is not None):
         raise ValueError('expected a function in_channels → module as backbone exactly when config.backbone is "custom" '
                          f"(got config.backbone={config.backbone!r} and {backbone!r})")
-    return GIB(form.in_channels, form.out_channels, backbone(form.in_channels) if backbone else config.backbone,
-               config.hidden_channels, config.num_layers, config.dropout, config.norm, config.readout)
+    sizes = (form.in_channels, form.out_channels, backbone(form.in_channels) if backbone else config.backbone,
+             config.hidden_channels, config.num_layers, config.dropout, config.norm, config.readout)
+    return GIB(*sizes) if explained is None else PostHocGIB(explained, *sizes, mean=form.mean, spread=form.spread)
 
 # %% ../nbs/08_trainer.ipynb #b3d7af6f
 @torch.no_grad()
@@ -410,21 +416,22 @@ class GIBTrainer:
     def __init__(self,
                  config: GIBConfig | None = None,  # default: GIBConfig()
                  backbone=None,   # a name, or a function in_channels → module(x, edge_index) → [n, d] with out_channels
+                 explained=None,  # a trained graph classifier (x, edge_index, batch) → [N, C] logits or [N, 1] values, to explain it post hoc
                  **settings,      # single fields of the config
                  ):
         config = config or GIBConfig()
-        self.backbone = backbone if callable(backbone) else None
+        self.backbone, self.explained = backbone if callable(backbone) else None, explained
         name = "custom" if self.backbone else backbone or config.backbone
         self.config = dataclasses.replace(config, backbone=name, **settings)
         self.model: GIB | None = None
 
     def get_params(self, deep: bool = True) -> dict:
         "All settings by name."
-        return vars(self.config) | {"backbone": self.backbone or self.config.backbone}
+        return vars(self.config) | {"backbone": self.backbone or self.config.backbone, "explained": self.explained}
 
     def set_params(self, **settings):
         "Change settings; the trainer has to be fitted again."
-        self.__init__(self.config, **({"backbone": self.backbone} | settings))
+        self.__init__(self.config, **({"backbone": self.backbone, "explained": self.explained} | settings))
         return self
 
     def __repr__(self):
@@ -440,6 +447,8 @@ class GIBTrainer:
             callback=None,                     # called with the record of each step; a true answer stops training
             ) -> "GIBTrainer":
         "Train, choose the epoch by validation loss, restart after a collapse; raises ValueError for unfit graphs."
+        if self.explained is not None:
+            train, valid = self._answers(train), None if valid is None else self._answers(valid)
         train = list(train)
         classes = validate_graphs(train).task == "classification"
         if valid is None:
@@ -451,7 +460,7 @@ class GIBTrainer:
         if not all(prepared) or len(train) < 2:
             raise ValueError(f"expected at least 2 training graphs and 1 validation graph (got {len(train)} and {len(valid)})")
         with torch.random.fork_rng(devices=[]):
-            attempts = _attempts(self.config, form, *prepared, self.backbone, checkpoint, progress, callback)
+            attempts = _attempts(self.config, form, *prepared, self._parts, checkpoint, progress, callback)
         best = min(attempts, key=lambda attempt: (attempt.collapse is not None, attempt.loss))
         self.form, self.history, self.model = form, best.history | {"attempts": [a.summary() for a in attempts]}, best.model
         self.collapse = best.collapse
@@ -459,6 +468,28 @@ class GIBTrainer:
             warnings.warn(f"{self.collapse} (best of {len(attempts)} attempts); try another seed, a longer warmup, "
                           "or smaller alpha and beta", CollapseWarning, stacklevel=2)
         return self
+
+    @property
+    def _parts(self) -> dict:
+        return {"backbone": self.backbone, "explained": self.explained}
+
+    @torch.no_grad()
+    def _answers(self, graphs) -> list[Data]:
+        "Bare graphs whose labels are what the explained model says of them."
+        graphs, answers = [Data(x=graph.x, edge_index=graph.edge_index, num_nodes=graph.num_nodes) for graph in _listed(graphs)], []
+        validate_graphs(graphs, labels=False)
+        if graphs[0].x is None:
+            raise ValueError("expected graphs with the features x that the explained model takes (got none)")
+        model = copy.deepcopy(self.explained).to(self.config.device).eval()
+        for start in range(0, len(graphs), self.config.batch_size):
+            batch = Batch.from_data_list(graphs[start:start + self.config.batch_size]).to(self.config.device)
+            answers.append(model(batch.x, batch.edge_index, batch.batch).cpu())
+        answers = torch.cat(answers)
+        if answers.dim() != 2 or len(answers) != len(graphs):
+            raise ValueError(f"expected a model that answers [{len(graphs)}, C] for {len(graphs)} graphs (got {list(answers.shape)})")
+        for graph, answer in zip(graphs, answers.argmax(1) if answers.size(1) > 1 else answers[:, 0]):
+            graph.y = answer.reshape(1)
+        return graphs
 
     def _fitted(self) -> GIB:
         if self.model is None:
@@ -505,7 +536,8 @@ class GIBTrainer:
         graphs, size, first = iter(_listed(graphs)), self.config.batch_size, 0
         while part := list(itertools.islice(graphs, size)):
             for output, batch in self._outputs(part, first):
-                whole = self.model.classify(output.graph_embedding)
+                with torch.no_grad():
+                    whole = self.model.predict_whole(batch, output)
                 for explanation, source in zip(_explanations(output, whole, batch, self.config.threshold), part):
                     explanation.x = source.x
                     yield explanation
@@ -519,8 +551,8 @@ class GIBTrainer:
     def save(self, folder: str | os.PathLike):
         "Write model.safetensors, config.json and history.json into a folder, each atomically."
         folder = pathlib.Path(folder)
-        record = {"config": dataclasses.asdict(self.config), "form": dataclasses.asdict(self.form), "collapse": self.collapse} \
-            if self._fitted() else {}
+        record = {"config": dataclasses.asdict(self.config), "form": dataclasses.asdict(self.form), "collapse": self.collapse,
+                  "post_hoc": self.explained is not None} if self._fitted() else {}
         write_atomically(folder / "config.json", json.dumps(record, indent=1).encode())
         write_atomically(folder / "history.json", json.dumps(self.history).encode())
         write_atomically(folder / "model.safetensors", pack(self.model.state_dict(), record))
@@ -529,13 +561,14 @@ class GIBTrainer:
     def load(cls,
              folder: str | os.PathLike,  # written by `save`
              backbone=None,              # the function given to the trainer, for a custom backbone
+             explained=None,             # the model given to the trainer, when it explains one post hoc
              device: str | None = None,  # default: as in the saved config
              ) -> "GIBTrainer":
         "Read a trained model; ValueError when the folder holds something else."
         folder = pathlib.Path(folder)
         if not (folder / "model.safetensors").is_file():
             raise FileNotFoundError(f"expected a folder written by GIBTrainer.save (got {folder}, without model.safetensors)")
-        trainer = cls.from_file(folder / "model.safetensors", backbone, device)
+        trainer = cls.from_file(folder / "model.safetensors", backbone, explained, device)
         history = folder / "history.json"
         trainer.history = json.loads(history.read_text()) if history.is_file() else {}
         return trainer
@@ -544,6 +577,7 @@ class GIBTrainer:
     def from_file(cls,
                   path: str | os.PathLike,    # tensors with a record of config, form and collapse, as from `pack`
                   backbone=None,              # the function given to the trainer, for a custom backbone
+                  explained=None,             # the model given to the trainer, when it explains one post hoc
                   device: str | None = None,  # default: as in the record
                   ) -> "GIBTrainer":
         "Read a model that is one file, without history; `record` keeps all that stood beside the tensors. ValueError for another file."
@@ -552,9 +586,11 @@ class GIBTrainer:
             config, form, collapse = GIBConfig(**record["config"]), InputFormat(**record["form"]), record["collapse"]
         except (KeyError, TypeError) as error:
             raise ValueError(f"expected a model written by GIBTrainer.save at {path} (got: {error!r})") from None
-        trainer = cls(config, backbone, **({} if device is None else {"device": device}))
+        if record.get("post_hoc", False) != (explained is not None):
+            raise ValueError(f"expected explained=MODEL exactly for a trainer that explains another model (got {type(explained).__name__} for {path})")
+        trainer = cls(config, backbone, explained, **({} if device is None else {"device": device}))
         with torch.random.fork_rng(devices=[]):
-            model = build_model(trainer.config, form, backbone)
+            model = build_model(trainer.config, form, **trainer._parts)
         try:
             model.load_state_dict(tensors)
         except RuntimeError as error:
@@ -606,13 +642,13 @@ class Attempt:
     def summary(self) -> dict:
         return {"seed": self.seed, "loss": self.loss, "collapse": self.collapse, "best_epoch": self.history["best_epoch"]}
 
-def _attempts(config, form, train, valid, backbone, checkpoint, progress, callback) -> list[Attempt]:
+def _attempts(config, form, train, valid, parts, checkpoint, progress, callback) -> list[Attempt]:
     from tqdm.auto import tqdm
     store = _Checkpoint(checkpoint, config, form, train, valid)
-    attempts = store.attempts(backbone)
+    attempts = store.attempts(parts)
     while len(attempts) <= config.restarts and (not attempts or attempts[-1].collapse):
         seed = config.seed + 1000 * len(attempts)
-        run = Run(config, form, train, valid, backbone, seed)
+        run = Run(config, form, train, valid, seed, **parts)
         going = store.resume(run)
         with tqdm(total=config.epochs, initial=run.epoch, disable=not progress, desc=f"attempt {len(attempts) + 1}" if attempts else "training") as bar:
             while going:
@@ -650,11 +686,11 @@ class _Checkpoint:
                 raise ValueError(f"expected a checkpoint of this config and these graphs (got {self.path}, written for others); "
                                  "choose another file or delete it")
 
-    def attempts(self, backbone) -> list[Attempt]:
+    def attempts(self, parts: dict) -> list[Attempt]:
         "The attempts that were finished when the file was written."
         found = []
         for i, record in enumerate(self.record["attempts"]):
-            model = build_model(self.config, self.form, backbone).to(self.config.device)
+            model = build_model(self.config, self.form, **parts).to(self.config.device)
             model.load_state_dict({name.removeprefix(f"attempt.{i}."): value for name, value in self.tensors.items()
                                    if name.startswith(f"attempt.{i}.")})
             found.append(Attempt(model=model.eval(), **record))
