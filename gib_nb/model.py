@@ -92,7 +92,9 @@ class GIB(nn.Module):
 # %% ../nbs/07_model.ipynb #2eccb68c
 @contextmanager
 def masked_messages(module: nn.Module, mask: Tensor, edge_index: Tensor):
-    "Within, PyG's layers in `module` multiply the message along each edge by `mask` [E]."
+    "Within, PyG's layers in `module` multiply the message along each edge by `mask` [E], and pass gradients to it."
+    for layer in module.modules():
+        layer._parameters.pop("_edge_mask", None)  # left behind by GNNExplainer, it would cut the gradient
     set_masks(module, mask, edge_index, apply_sigmoid=False)
     try:
         yield
