@@ -85,9 +85,11 @@ class GIB(nn.Module):
         "Logits or values [N, out_channels] from embeddings [N, d] of subgraphs, or of anything with the same readout."
         return self.classifier(embedding)
 
-    def predict_whole(self, batch, output: GIBOutput) -> Tensor:
-        "Logits or values [N, out_channels] from the whole graphs of a PyG batch, of which `output` is known."
-        return self.classify(output.graph_embedding)
+    def explain(self, x: Tensor, edge_index: Tensor, batch: Tensor, num_graphs: int) -> tuple[Tensor, Tensor, Tensor]:
+        "Probability of each node to be in [n], prediction from the subgraphs, and from the whole graphs [N, out_channels]; no loss is computed."
+        nodes, S = self.assign(x, edge_index)
+        embeddings = readout(torch.cat([nodes * S[:, :1], nodes], 1), batch, num_graphs, self.reduce).chunk(2, 1)
+        return S[:, 0], *map(self.classify, embeddings)
 
 # %% ../nbs/07_model.ipynb #2eccb68c
 @contextmanager
@@ -117,16 +119,19 @@ class PostHocGIB(GIB):
         self._explained[0]._apply(function)  # to another device together
         return super()._apply(function)
 
-    def explain(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
-        "The given model's answer [N, C]."
-        return (self._explained[0](x, edge_index, batch) - self.mean) / self.spread
+    def answer(self, x: Tensor, edge_index: Tensor, batch: Tensor, p: Tensor | None = None) -> Tensor:
+        "What the given model says of graphs, or, with the probabilities `p` [n] of their nodes, of the masked graphs; [N, C]."
+        model, = self._explained
+        if p is None:
+            return (model(x, edge_index, batch) - self.mean) / self.spread
+        with masked_messages(model, p[edge_index].prod(0), edge_index):
+            return (model(x * p[:, None], edge_index, batch) - self.mean) / self.spread
 
     def forward(self, x, edge_index, batch=None, num_graphs=None) -> GIBOutput:
+        batch, num_graphs = check_batch(batch, len(x), num_graphs, x.device)
         output = super().forward(x, edge_index, batch, num_graphs)
-        p, batch = output.assignment[:, 0], torch.zeros(len(x), dtype=torch.long, device=x.device) if batch is None else batch
-        with masked_messages(self._explained[0], p[edge_index].prod(0), edge_index):
-            prediction = self.explain(x * p[:, None], edge_index, batch)
-        return replace(output, prediction=prediction)
+        return replace(output, prediction=self.answer(x, edge_index, batch, output.assignment[:, 0]))
 
-    def predict_whole(self, batch, output):
-        return self.explain(batch.x, batch.edge_index, batch.batch)
+    def explain(self, x, edge_index, batch, num_graphs):
+        p = self.assign(x, edge_index)[1][:, 0]
+        return p, self.answer(x, edge_index, batch, p), self.answer(x, edge_index, batch)

@@ -522,7 +522,7 @@ class GIBTrainer:
 
     def subgraph(self, graphs):
         "`SubgraphExplanation` of one graph, or a list of them for many or for a batch, in one pass."
-        found = list(self.subgraphs(graphs))
+        found = list(self.subgraphs(_listed(graphs)))
         if not found:
             raise ValueError("expected at least one graph (got an empty list)")
         if all(int(e.selected.sum()) in (0, e.num_nodes) for e in found):
@@ -531,17 +531,29 @@ class GIBTrainer:
         return found[0] if isinstance(graphs, Data) and not isinstance(graphs, Batch) else found
 
     def subgraphs(self, graphs):
-        "Stream of `SubgraphExplanation`s, one per graph; any number of graphs, of which one batch is in memory at a time."
-        self._fitted()
-        graphs, size, first = iter(_listed(graphs)), self.config.batch_size, 0
-        while part := list(itertools.islice(graphs, size)):
-            for output, batch in self._outputs(part, first):
-                with torch.no_grad():
-                    whole = self.model.predict_whole(batch, output)
-                for explanation, source in zip(_explanations(output, whole, batch, self.config.threshold), part):
-                    explanation.x = source.x
-                    yield explanation
+        """Stream of `SubgraphExplanation`s, of any number of graphs, with one batch of them in memory at a time. What a loader has put into a `Batch` is explained as one:
+        masks of all its nodes and edges, a row of predictions and a number of components per graph."""
+        first, graphs = 0, iter(graphs)
+        for graph in graphs:
+            if isinstance(graph, Batch):
+                yield self._explained(graph, graph.x)
+                first += graph.num_graphs
+                continue
+            part = [graph, *itertools.islice(graphs, self.config.batch_size - 1)]
+            batch = Batch.from_data_list(self.form.prepare(part, labels=False, first=first)) if self._fitted() else None
+            yield from _split(self._explained(batch), batch, part)
             first += len(part)
+
+    @torch.no_grad()
+    def _explained(self, batch: Batch, x: Tensor | None = None) -> "SubgraphExplanation":
+        model, threshold = self._fitted().eval(), self.config.threshold
+        if batch.x is None or batch.x.shape[1] != self.form.in_channels:
+            raise ValueError(f"expected a batch with {self.form.in_channels} columns of x, as in training "
+                             f"(got {None if batch.x is None else list(batch.x.shape)}); trainer.form.prepare makes degree features")
+        batch = batch.to(self.config.device)
+        p, prediction, whole = model.explain(batch.x.float(), batch.edge_index, batch.batch, batch.num_graphs)
+        return SubgraphExplanation(x=x, edge_index=batch.edge_index, node_mask=p[:, None], edge_mask=p[batch.edge_index].prod(0), num_nodes=len(p), batch=batch.batch,
+                                   prediction=prediction, whole_prediction=whole, selected=p > threshold, selected_threshold=threshold)
 
     def mutual_information(self, graphs, **settings) -> MIEstimate:
         "Estimate I(G;G_sub) in nats from the embeddings of graphs, with a new critic; settings go to `estimate_mi`."
@@ -605,9 +617,16 @@ def _listed(graphs):
     return graphs.to_data_list() if isinstance(graphs, Batch) else [graphs] if isinstance(graphs, Data) else graphs
 
 class SubgraphExplanation(Explanation):
-    """An IB-subgraph as a PyG `Explanation`. x and edge_index are those of the graph; beside node_mask [n, 1] (probability of a node to be in G_sub) and edge_mask [E]
-    (product of both ends) there are selected [n] (above the threshold), selected_threshold, components (of the selected nodes), prediction [1, C] from the subgraph
-    and whole_prediction [1, C] by the same classifier from the whole graph."""
+    """An IB-subgraph as a PyG `Explanation`, of one graph or of a batch of N. x and edge_index are those of the graph; beside node_mask [n, 1] (probability of a node to be
+    in G_sub) and edge_mask [E] (product of both ends) there are selected [n] (above the threshold), selected_threshold, prediction [N, C] from the subgraph and
+    whole_prediction [N, C] by the same classifier from the whole graph."""
+    @property
+    def components(self) -> int | Tensor:
+        "Connected pieces of the selected nodes, [N] for a batch; counted when first asked for."
+        if "components" not in self._store:
+            self._store["components"] = components(self.selected, self.edge_index, self.batch, len(self.prediction))
+        return self._store["components"]
+
     def get_explanation_subgraph(self) -> "SubgraphExplanation":
         "The subgraph of the selected nodes, where PyG would keep all that is not exactly 0."
         return self._apply_masks(self.selected, self.selected[self.edge_index].all(0))
@@ -616,18 +635,16 @@ class SubgraphExplanation(Explanation):
         "What the threshold leaves out."
         return self._apply_masks(~self.selected, ~self.selected[self.edge_index].any(0))
 
-@torch.no_grad()
-def _explanations(output: GIBOutput, whole: Tensor, batch: Batch, threshold: float):
-    "One explanation per graph of a batch whose nodes and edges lie graph by graph."
-    p = output.assignment[:, 0]
-    pieces = components(p, batch.edge_index, batch.batch, batch.num_graphs, threshold).tolist()
+def _split(together: SubgraphExplanation, batch: Batch, graphs: list[Data]):
+    "The explanations of the graphs of a batch, whose nodes and edges lie graph by graph."
     sizes, start = batch.ptr.diff().tolist(), batch.ptr.tolist()
-    edges = torch.bincount(batch.batch[batch.edge_index[0]], minlength=batch.num_graphs).tolist()
-    edge_masks = p[batch.edge_index].prod(0).split(edges)
-    for i, (mask, edge_index, edge_mask) in enumerate(zip(p.split(sizes), batch.edge_index.split(edges, 1), edge_masks)):
-        yield SubgraphExplanation(edge_index=edge_index - start[i], node_mask=mask[:, None], edge_mask=edge_mask, num_nodes=sizes[i],
-                                  prediction=output.prediction[i:i + 1], whole_prediction=whole[i:i + 1], selected=mask > threshold,
-                                  selected_threshold=threshold, components=pieces[i])
+    edges = torch.bincount(batch.batch[batch.edge_index[0]], minlength=len(graphs)).tolist()
+    parts = zip(graphs, together.node_mask.split(sizes), together.selected.split(sizes), together.edge_index.split(edges, 1), together.edge_mask.split(edges),
+                together.components.tolist())
+    for i, (graph, node_mask, selected, edge_index, edge_mask, pieces) in enumerate(parts):
+        yield SubgraphExplanation(x=graph.x, edge_index=edge_index - start[i], node_mask=node_mask, edge_mask=edge_mask, num_nodes=sizes[i],
+                                  prediction=together.prediction[i:i + 1], whole_prediction=together.whole_prediction[i:i + 1], selected=selected,
+                                  selected_threshold=together.selected_threshold, components=pieces)
 
 # %% ../nbs/08_trainer.ipynb #fcff2f25
 @dataclass

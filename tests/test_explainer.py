@@ -12,6 +12,7 @@ from torch import nn
 from torch_geometric.data import Batch, Data
 from torch_geometric.explain import Explainer, GNNExplainer
 from torch_geometric.explain.metric import characterization_score, fidelity, fidelity_curve_auc, groundtruth_metrics, unfaithfulness
+from torch_geometric.loader import DataLoader
 from torch_geometric.nn import GAT, GIN, SimpleConv, global_mean_pool
 
 from gib_nb.data import motif_dataset
@@ -403,3 +404,18 @@ def test_every_method_gives_a_symmetric_mask(trees):
                 assert mask.shape == (graph.num_edges,) and torch.isfinite(mask).all() and all(value == pytest.approx(of[v, u]) for (u, v), value in of.items())
         assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
         assert not any(module._edge_mask is not None for module in model.modules() if hasattr(module, "_edge_mask"))
+
+
+def test_batches_of_a_loader_are_explained_whole(trees, trained, post_hoc):
+    for trainer in (trained, post_hoc):
+        found = list(trainer.subgraphs(DataLoader(trees.test, 4)))
+        one_by_one = quietly(trainer.subgraph, trees.test)
+        assert [len(e.prediction) for e in found] == [4] * (len(trees.test) // 4) + [len(trees.test) % 4] * (len(trees.test) % 4 > 0)
+        for name in ("node_mask", "edge_mask", "prediction", "whole_prediction"):
+            torch.testing.assert_close(torch.cat([e[name] for e in found]), torch.cat([e[name] for e in one_by_one]), rtol=1e-4, atol=1e-5)
+        assert torch.cat([e.components for e in found]).tolist() == [int(e.components) for e in one_by_one]
+        assert all(e.validate() for e in found)
+    mixed = list(trained.subgraphs([Batch.from_data_list(trees.test[:3]), *trees.test[3:5]]))
+    assert [len(e.prediction) for e in mixed] == [3, 1, 1]
+    with pytest.raises(ValueError, match="expected a batch with"):
+        next(trained.subgraphs([Batch.from_data_list([Data(x=torch.ones(2, 3), edge_index=torch.tensor([[0], [1]]))])]))
