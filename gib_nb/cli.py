@@ -4,10 +4,11 @@
 
 # %% auto #0
 __all__ = ['OPTIONS', 'CHECKPOINT', 'RESULTS', 'STYLE', 'POLICY', 'COLUMNS', 'FILES', 'WELCOME', 'FIRST_STEPS', 'DATASETS',
-           'EXPLAINED', 'APP_EXAMPLES', 'config_defaults', 'baselines', 'measure', 'limit_dataset', 'claim_folder',
-           'train_run', 'score_rows', 'subgraph_rows', 'all_warnings', 'gallery_choice', 'molecule_figure',
-           'report_html', 'fold_summary', 'results_text', 'train_command', 'smiles_lines', 'explain_lines', 'csv_row',
-           'explanations_html', 'explain_command', 'app_command', 'build_parser', 'main']
+           'EXPLAINED', 'APP_EXAMPLES', 'TABLES', 'REPRODUCED', 'config_defaults', 'baselines', 'measure',
+           'limit_dataset', 'claim_folder', 'train_run', 'score_rows', 'subgraph_rows', 'all_warnings',
+           'gallery_choice', 'molecule_figure', 'report_html', 'fold_summary', 'results_text', 'train_command',
+           'smiles_lines', 'explain_lines', 'csv_row', 'explanations_html', 'explain_command', 'app_command',
+           'reproduce_command', 'build_parser', 'main']
 
 # %% ../nbs/17_cli.ipynb #26ed896a
 import argparse
@@ -761,6 +762,45 @@ def app_command(
         raise OSError(str(error)) from error
 
 # %% ../nbs/17_cli.ipynb #b3b63c84
+TABLES = ("explanation",)
+REPRODUCED = """tables:
+  explanation   a GIB beside PyG's GNNExplainer, PGExplainer, attention, integrated gradients and random edges, on motif graphs
+                and on Mutagenicity (its data in --data or GIB_NB_DATA); some minutes for each seed and data set
+
+examples:
+  gib-nb reproduce explanation --seeds 2 --datasets motif     a first look
+  gib-nb reproduce explanation --jobs 2                       all of it; stopped, it goes on where it was
+"""
+
+def reproduce_command(
+    args,  # parsed arguments
+) -> int:  # exit code
+    "Compute the cells that are missing, write TABLE.json and print mean ± standard deviation over the seeds."
+    from gib_nb.explainer import explanation_cell
+    from gib_nb.sweep import completed, grid, shorten, sweep
+
+    folder = pathlib.Path(args.out)
+    cells = grid(dataset=args.datasets, seed=list(range(args.seeds)), root=args.data, most=args.limit, epochs=args.epochs)
+    rows = completed(sweep(explanation_cell, cells, folder / "cells", args.jobs, args.progress))
+    for row in rows:
+        del row["root"]  # a path of this computer
+    _write_json(folder / f"{args.table}.json", shorten({"rows": rows} | surroundings()))
+    for dataset in args.datasets:
+        print(f"{dataset}, {args.seeds} seeds, mean ± standard deviation")
+        print(_score_table([row for row in rows if row["dataset"] == dataset]))
+    print(f"every value is in {folder / args.table}.json")
+    return 0
+
+def _score_table(rows):
+    "Methods in rows, scores in columns."
+    from gib_nb.sweep import spread
+
+    names = [name for name, value in rows[0].items() if isinstance(value, dict)]
+    scores = list(rows[0][names[0]])
+    lines = [[name, *("{:.3f} ± {:.3f}".format(*spread([row[name][score] for row in rows])) for score in scores)] for name in names]
+    return "\n".join("  ".join(f"{text:<22}" if k == 0 else f"{text:>15}" for k, text in enumerate(line)) for line in [["", *scores], *lines]) + "\n"
+
+# %% ../nbs/17_cli.ipynb #9c0529f3
 def build_parser():
     "The parser of `gib-nb`; it loads nothing heavy."
     plain = {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
@@ -778,7 +818,10 @@ def build_parser():
     app = commands.add_parser("app", help="show the explorers in a browser", usage="gib-nb app [options]", epilog=APP_EXAMPLES,
                               description="Serve a page with all explorers as tabs, with sliders and no code.", **plain)
     _add_app_options(app)
-    for command, run in ((train, train_command), (explain, explain_command), (app, app_command)):
+    reproduce = commands.add_parser("reproduce", help="make a table of results anew", usage="gib-nb reproduce TABLE [options]", epilog=REPRODUCED,
+                                    description="Train, measure and write a table of results with every single value.", **plain)
+    _add_reproduce_options(reproduce)
+    for command, run in ((train, train_command), (explain, explain_command), (app, app_command), (reproduce, reproduce_command)):
         command.add_argument("--no-progress", dest="progress", action="store_false", help="say nothing on the way")
         command.add_argument("--debug", action="store_true", help="show where in the program an error arose")
         command.set_defaults(run=run)
@@ -795,7 +838,7 @@ def _add_train_options(parser):
     parser.add_argument("--limit", type=int, metavar="N", help="use only N graphs, for a first try; of motif and molecules, make N")
     parser.add_argument("--folds", type=int, nargs="?", const=10, metavar="K", help="cross-validation in K folds (10 when K is left out)")
 
-# %% ../nbs/17_cli.ipynb #aa94f246
+# %% ../nbs/17_cli.ipynb #4c24607f
 def _add_explain_options(parser):
     parser.add_argument("smiles", metavar="SMILES|FILE", help="a molecule in quotes, or a file with one per line")
     parser.add_argument("--model", metavar="RUN", help="result folder of gib-nb train on molecules; without it a small model for QED is trained, once")
@@ -807,6 +850,17 @@ def _add_app_options(parser):
     parser.add_argument("--port", type=int, default=8866, metavar="N", help="where the page is served (default: 8866)")
     parser.add_argument("--ip", default="127.0.0.1", metavar="ADDRESS", help="address to listen on; 0.0.0.0 lets everyone in who can reach this computer (default: 127.0.0.1)")
     parser.add_argument("--no-browser", dest="show", action="store_false", help="do not open a browser")
+
+
+def _add_reproduce_options(parser):
+    parser.add_argument("table", metavar="TABLE", choices=TABLES, help=f"one of {', '.join(TABLES)}")
+    parser.add_argument("--datasets", nargs="+", default=["motif", "Mutagenicity"], metavar="NAME", help="motif, Mutagenicity (default: both)")
+    parser.add_argument("--seeds", type=int, default=10, metavar="N", help="seeds 0 to N − 1 of split and weights (default: 10)")
+    parser.add_argument("--epochs", type=int, default=60, metavar="N", help="epochs of every training (default: 60)")
+    parser.add_argument("--limit", type=int, default=100, metavar="N", help="explain at most N test graphs (default: 100)")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes (default: 1)")
+    parser.add_argument("--data", metavar="DIR", help="folder with published data sets (default: the environment variable GIB_NB_DATA)")
+    parser.add_argument("--out", default="results", metavar="DIR", help="folder for the table and finished cells (default: results)")
 
 
 def _probability(text):

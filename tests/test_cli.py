@@ -539,3 +539,24 @@ def test_warnings_are_lines_without_file_names(model, monkeypatch, capsys):
 
     monkeypatch.setattr(cli, "explain_command", warned)
     assert cli.main(["explain", "C"]) == 0 and capsys.readouterr().err == "gib-nb: mind: look out\n"
+
+
+# ---- tables again
+
+def test_reproduce_writes_every_value_and_goes_on(tmp_path, monkeypatch, capsys):
+    from gib_nb import explainer
+
+    asked = []
+
+    def cell(dataset, seed, root, most, epochs):
+        asked.append((dataset, seed))
+        return {"GIB": {"auc": .9 + .1 * seed, "seconds": .5}, "random edges": {"auc": .5, "seconds": 0.}, "graphs": most}
+
+    monkeypatch.setattr(explainer, "explanation_cell", cell)
+    arguments = ["reproduce", "explanation", "--seeds", "2", "--datasets", "motif", "--limit", "7", "--out", str(tmp_path), "--no-progress"]
+    assert cli.main(arguments) == 0 and asked == [("motif", 0), ("motif", 1)]
+    record = json.loads((tmp_path / "explanation.json").read_text())
+    assert [row["GIB"]["auc"] for row in record["rows"]] == [.9, 1.] and record["rows"][1]["seed"] == 1 and "versions" in record and "root" not in record["rows"][0]
+    said = capsys.readouterr().out
+    assert "0.950 ± 0.071" in said and "random edges" in said
+    assert cli.main(arguments) == 0 and len(asked) == 2  # all cells are there
