@@ -104,7 +104,7 @@ def masked_messages(module: nn.Module, mask: Tensor, edge_index: Tensor):
         clear_masks(module)
 
 class PostHocGIB(GIB):
-    "A `GIB` that predicts with a given model from the masked graph; a frozen copy of it is kept, and is not among the parameters."
+    "A `GIB` that predicts with a given model from masked messages; a frozen copy of it is kept, and is not among the parameters."
     def __init__(self,
                  explained: nn.Module,  # (x, edge_index, batch) → [N, C] logits, or [N, 1] values
                  *arguments,            # of `GIB`
@@ -120,12 +120,12 @@ class PostHocGIB(GIB):
         return super()._apply(function)
 
     def answer(self, x: Tensor, edge_index: Tensor, batch: Tensor, p: Tensor | None = None) -> Tensor:
-        "What the given model says of graphs, or, with the probabilities `p` [n] of their nodes, of the masked graphs; [N, C]."
+        "What the given model says of graphs, or, with the probabilities `p` [n] of their nodes, when messages are masked; [N, C]."
         model, = self._explained
         if p is None:
             return (model(x, edge_index, batch) - self.mean) / self.spread
         with masked_messages(model, p[edge_index].prod(0), edge_index):
-            return (model(x * p[:, None], edge_index, batch) - self.mean) / self.spread
+            return (model(x, edge_index, batch) - self.mean) / self.spread
 
     def forward(self, x, edge_index, batch=None, num_graphs=None) -> GIBOutput:
         batch, num_graphs = check_batch(batch, len(x), num_graphs, x.device)
