@@ -22,9 +22,9 @@ from torch_geometric.explain.algorithm import ExplainerAlgorithm
 from torch_geometric.explain.config import ExplanationType, MaskType, ModelMode, ModelTaskLevel
 from torch_geometric.loader import DataLoader
 from torch_geometric.nn import GATConv
-from torch_geometric.utils import to_scipy_sparse_matrix
 
 from .backbones import make_backbone, readout
+from .connectivity import components
 from .data import load_dataset, motif_dataset
 from .model import masked_messages
 from .trainer import GIBConfig, GIBTrainer
@@ -115,7 +115,7 @@ def edge_methods(
     mask_of = lambda explain: lambda graph: explain(graph.x, graph.edge_index).edge_mask
     found = {"random edges": lambda graph: torch.rand(graph.num_edges, generator=generator), "GNNExplainer": mask_of(explainer(GNNExplainer(epochs=steps)))}
     trained = explainer(PGExplainer(epochs=epochs, lr=.003), "phenomenon")
-    for epoch in range(epochs if train else 0):
+    for epoch in range(epochs):
         for graph in train:
             trained.algorithm.train(epoch, trained.model, graph.x, graph.edge_index, target=trained.get_prediction(graph.x, graph.edge_index).argmax(1))
     found["PGExplainer"] = lambda graph: trained(graph.x, graph.edge_index, target=trained.get_prediction(graph.x, graph.edge_index).argmax(1)).edge_mask
@@ -153,10 +153,8 @@ def _masked_answer(model, graph, kept):
 
 def _pieces(edge_index):
     "Connected components of some edges."
-    from scipy.sparse.csgraph import connected_components
-
     nodes, ends = edge_index.unique(return_inverse=True)
-    return connected_components(to_scipy_sparse_matrix(ends.reshape(2, -1), num_nodes=len(nodes)))[0] if len(nodes) else 0
+    return int(components(torch.ones(len(nodes), dtype=torch.bool), ends))
 
 # %% ../nbs/09_explainer.ipynb #4c23c600
 class GraphClassifier(nn.Module):

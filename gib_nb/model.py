@@ -7,7 +7,7 @@ __all__ = ['GIBOutput', 'SubgraphGenerator', 'GIB', 'masked_messages', 'PostHocG
 
 # %% ../nbs/07_model.ipynb #b240c266
 import copy
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 
 import torch
@@ -122,9 +122,7 @@ class PostHocGIB(GIB):
     def answer(self, x: Tensor, edge_index: Tensor, batch: Tensor, p: Tensor | None = None) -> Tensor:
         "What the given model says of graphs, or, with the probabilities `p` [n] of their nodes, when messages are masked; [N, C]."
         model, = self._explained
-        if p is None:
-            return (model(x, edge_index, batch) - self.mean) / self.spread
-        with masked_messages(model, p[edge_index].prod(0), edge_index):
+        with nullcontext() if p is None else masked_messages(model, p[edge_index].prod(0), edge_index):
             return (model(x, edge_index, batch) - self.mean) / self.spread
 
     def forward(self, x, edge_index, batch=None, num_graphs=None) -> GIBOutput:

@@ -266,9 +266,13 @@ def evaluate(model: GIB, form: InputFormat, graphs: list[Data], config: GIBConfi
 def forward(model: GIB, graphs: list[Data], config: GIBConfig):
     "Outputs in evaluation mode with their batches, in order, as a stream."
     model.eval()
-    for start in range(0, len(graphs), config.batch_size):
-        batch = Batch.from_data_list(graphs[start:start + config.batch_size]).to(config.device)
+    for batch in _batches(graphs, config):
         yield model(batch.x, batch.edge_index, batch.batch, batch.num_graphs), batch
+
+def _batches(graphs: list[Data], config: GIBConfig):
+    "The graphs in order, a batch at a time on the device."
+    for start in range(0, len(graphs), config.batch_size):
+        yield Batch.from_data_list(graphs[start:start + config.batch_size]).to(config.device)
 
 # %% ../nbs/08_trainer.ipynb #1171092c
 def train_epoch(run: Run, callback=None) -> bool:
@@ -476,15 +480,12 @@ class GIBTrainer:
     @torch.no_grad()
     def _answers(self, graphs) -> list[Data]:
         "Bare graphs whose labels are what the explained model says of them."
-        graphs, answers = [Data(x=graph.x, edge_index=graph.edge_index, num_nodes=graph.num_nodes) for graph in _listed(graphs)], []
+        graphs = [Data(x=graph.x, edge_index=graph.edge_index, num_nodes=graph.num_nodes) for graph in _listed(graphs)]
         validate_graphs(graphs, labels=False)
         if graphs[0].x is None:
             raise ValueError("expected graphs with the features x that the explained model takes (got none)")
         model = copy.deepcopy(self.explained).to(self.config.device).eval()
-        for start in range(0, len(graphs), self.config.batch_size):
-            batch = Batch.from_data_list(graphs[start:start + self.config.batch_size]).to(self.config.device)
-            answers.append(model(batch.x, batch.edge_index, batch.batch).cpu())
-        answers = torch.cat(answers)
+        answers = torch.cat([model(batch.x, batch.edge_index, batch.batch).cpu() for batch in _batches(graphs, self.config)])
         if answers.dim() != 2 or len(answers) != len(graphs):
             raise ValueError(f"expected a model that answers [{len(graphs)}, C] for {len(graphs)} graphs (got {list(answers.shape)})")
         for graph, answer in zip(graphs, answers.argmax(1) if answers.size(1) > 1 else answers[:, 0]):
@@ -497,8 +498,8 @@ class GIBTrainer:
             raise NotFittedError("expected a trained model (got an untrained GIBTrainer); call fit or load first")
         return self.model
 
-    def _outputs(self, graphs, first: int = 0):
-        return forward(self._fitted(), self.form.prepare(list(_listed(graphs)), labels=False, first=first), self.config)
+    def _outputs(self, graphs):
+        return forward(self._fitted(), self.form.prepare(list(_listed(graphs)), labels=False), self.config)
 
     def predict_proba(self, graphs) -> np.ndarray:
         "Class probabilities [N, C] from the subgraphs; raises ValueError for a regression model."
@@ -533,6 +534,7 @@ class GIBTrainer:
     def subgraphs(self, graphs):
         """Stream of `SubgraphExplanation`s, of any number of graphs, with one batch of them in memory at a time. What a loader has put into a `Batch` is explained as one:
         masks of all its nodes and edges, a row of predictions and a number of components per graph."""
+        self._fitted()
         first, graphs = 0, iter(graphs)
         for graph in graphs:
             if isinstance(graph, Batch):
@@ -540,13 +542,13 @@ class GIBTrainer:
                 first += graph.num_graphs
                 continue
             part = [graph, *itertools.islice(graphs, self.config.batch_size - 1)]
-            batch = Batch.from_data_list(self.form.prepare(part, labels=False, first=first)) if self._fitted() else None
+            batch = Batch.from_data_list(self.form.prepare(part, labels=False, first=first))
             yield from _split(self._explained(batch), batch, part)
             first += len(part)
 
     @torch.no_grad()
     def _explained(self, batch: Batch, x: Tensor | None = None) -> "SubgraphExplanation":
-        model, threshold = self._fitted().eval(), self.config.threshold
+        model, threshold = self.model.eval(), self.config.threshold
         if batch.x is None or batch.x.shape[1] != self.form.in_channels:
             raise ValueError(f"expected a batch with {self.form.in_channels} columns of x, as in training "
                              f"(got {None if batch.x is None else list(batch.x.shape)}); trainer.form.prepare makes degree features")
