@@ -26,7 +26,7 @@ from torch_geometric.nn import GATConv
 from .backbones import make_backbone, readout
 from .connectivity import components
 from .data import load_dataset, motif_dataset
-from .model import masked_messages
+from .masked import masked_messages, undirected
 from .trainer import GIBConfig, GIBTrainer
 
 # %% ../nbs/09_explainer.ipynb #3c61bace
@@ -86,10 +86,9 @@ class GIBExplainer(ExplainerAlgorithm):
         if x.dim() != 2 or x.size(1) != trainer.form.in_channels:
             raise ValueError(f"expected x with {trainer.form.in_channels} columns, as in training (got {list(x.shape)}); "
                              "trainer.form.prepare makes degree features")
-        p = trainer.model.eval().assign(x, edge_index)[1][:, 0]
+        _, S, mask = trainer.model.eval().assign(x, edge_index)
         config = self.explainer_config
-        return Explanation(node_mask=None if config.node_mask_type is None else p[:, None],
-                           edge_mask=None if config.edge_mask_type is None else p[edge_index].prod(0))
+        return Explanation(node_mask=None if config.node_mask_type is None else S[:, :1], edge_mask=None if config.edge_mask_type is None else mask)
 
 # %% ../nbs/09_explainer.ipynb #75f2a0c6
 def both_ways(
@@ -97,8 +96,7 @@ def both_ways(
     edge_index: Tensor,  # [2, E]
 ) -> Tensor:             # [E]
     "The mean of both directions of every edge."
-    n = int(edge_index.max()) + 1 if edge_index.numel() else 0
-    _, edge = torch.unique(edge_index.min(0).values * n + edge_index.max(0).values, return_inverse=True)
+    edge = undirected(edge_index)
     return torch.zeros(len(values)).index_add(0, edge, values)[edge] / torch.bincount(edge)[edge]
 
 def edge_methods(

@@ -17,7 +17,7 @@ from torch_geometric.nn import GAT, GIN, SimpleConv, global_mean_pool
 
 from gib_nb.data import motif_dataset
 from gib_nb.explainer import GIBExplainer, GraphPredictor, both_ways, edge_methods, mask_scores
-from gib_nb.model import PostHocGIB, masked_messages
+from gib_nb.masked import PostHocGIB, masked_messages
 from gib_nb.trainer import GIBConfig, GIBTrainer
 
 TINY = dict(hidden_channels=8, epochs=8, warmup=2, ramp=2, inner_steps=2, batch_size=24, learning_rate=.01, restarts=0)

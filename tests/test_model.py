@@ -80,10 +80,10 @@ def test_one_row_per_graph_as_if_alone(backbone, case):
     for readout in READOUTS:
         model = trained(backbone, readout=readout)
         output, start = run(model, graphs), 0
-        n, N = sum(g.num_nodes for g in graphs), len(graphs)
+        n, N, E = sum(g.num_nodes for g in graphs), len(graphs), sum(g.num_edges for g in graphs)
         shapes = {name: tuple(value.shape) for name, value in vars(output).items()}
         assert shapes == {"prediction": (N, 2), "assignment": (n, 2), "subgraph_embedding": (N, 8), "graph_embedding": (N, 8),
-                          "connectivity_loss": ()}
+                          "connectivity_loss": (), "edge_mask": (E,)}
         assert all(value.isfinite().all() for value in vars(output).values())
         for row, single in enumerate(graphs):
             nodes = slice(start, start := start + single.num_nodes)
