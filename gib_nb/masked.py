@@ -22,14 +22,18 @@ from .model import GIB, GIBOutput
 # %% ../nbs/07_masked.ipynb #b4876363
 @contextmanager
 def masked_messages(module: nn.Module, mask: Tensor, edge_index: Tensor):
-    "Within, PyG's layers in `module` multiply the message along each edge by `mask` [E], and pass gradients to it."
-    for layer in module.modules():
+    "Within, PyG's layers in `module` multiply the message along each edge by `mask` [E], and pass gradients to it; on top of a mask that they have already."
+    before = {layer: (layer.explain, layer._edge_mask, layer._loop_mask, layer._apply_sigmoid) for layer in module.modules() if isinstance(layer, MessagePassing)}
+    for layer in before:
         layer._parameters.pop("_edge_mask", None)  # left behind by GNNExplainer, it would cut the gradient
-    set_masks(module, mask, edge_index, apply_sigmoid=False)
+    outer = next((outer.sigmoid() if logits else outer for explain, outer, _, logits in before.values() if explain and outer is not None), 1)
+    set_masks(module, mask * outer, edge_index, apply_sigmoid=False)
     try:
         yield
     finally:
         clear_masks(module)
+        for layer, state in before.items():
+            layer.explain, layer._edge_mask, layer._loop_mask, layer._apply_sigmoid = state
 
 # %% ../nbs/07_masked.ipynb #2e4c1be9
 class EdgeGenerator(nn.Module):
@@ -109,7 +113,7 @@ class MaskedGIB(GIB):
         return S[:, 0], mask, self.answer(x, edge_index, batch, num_graphs, mask), self.answer(x, edge_index, batch, num_graphs)
 
     def answer(self, x: Tensor, edge_index: Tensor, batch: Tensor, num_graphs: int, mask: Tensor | None = None) -> Tensor:
-        "Logits or values [N, out_channels] of whole graphs, or, with a `mask` [E], of what is left of them."
+        "Logits or values [N, out_channels] of whole graphs, or, with a `mask` [E], of what it leaves of them."
         raise NotImplementedError
 
 def random_masks(edge_index: Tensor, batch: Tensor, num_graphs: int) -> Tensor:  # [E]

@@ -80,6 +80,10 @@ class GIB(nn.Module):
         S = self.generator(nodes)
         return nodes, S, S[:, 0][edge_index].prod(0)
 
+    def answer(self, x: Tensor, edge_index: Tensor, batch: Tensor, num_graphs: int) -> Tensor:
+        "Logits or values [N, out_channels] of whole graphs, as if every node were in."
+        return self.classify(readout(self.backbone(x, edge_index), batch, num_graphs, self.reduce))
+
     def classify(self, embedding: Tensor) -> Tensor:
         "Logits or values [N, out_channels] from embeddings [N, d] of subgraphs, or of anything with the same readout."
         return self.classifier(embedding)

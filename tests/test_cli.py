@@ -544,7 +544,7 @@ def test_warnings_are_lines_without_file_names(model, monkeypatch, capsys):
 # ---- tables again
 
 def test_reproduce_writes_every_value_and_goes_on(tmp_path, monkeypatch, capsys):
-    from gib_nb import explainer
+    from gib_nb import comparison
 
     asked = []
 
@@ -552,7 +552,7 @@ def test_reproduce_writes_every_value_and_goes_on(tmp_path, monkeypatch, capsys)
         asked.append((dataset, seed))
         return {"GIB": {"auc": .9 + .1 * seed, "seconds": .5}, "random edges": {"auc": .5, "seconds": 0.}, "graphs": most}
 
-    monkeypatch.setattr(explainer, "explanation_cell", cell)
+    monkeypatch.setattr(comparison, "explanation_cell", cell)
     arguments = ["reproduce", "explanation", "--seeds", "2", "--datasets", "motif", "--limit", "7", "--out", str(tmp_path), "--no-progress"]
     assert cli.main(arguments) == 0 and asked == [("motif", 0), ("motif", 1)]
     record = json.loads((tmp_path / "explanation.json").read_text())

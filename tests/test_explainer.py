@@ -16,7 +16,8 @@ from torch_geometric.loader import DataLoader
 from torch_geometric.nn import GAT, GIN, SimpleConv, global_mean_pool
 
 from gib_nb.data import motif_dataset
-from gib_nb.explainer import GIBExplainer, GraphPredictor, both_ways, edge_methods, mask_scores
+from gib_nb.comparison import both_ways, edge_methods, mask_scores
+from gib_nb.explainer import GIBExplainer, GraphPredictor
 from gib_nb.masked import PostHocGIB, masked_messages
 from gib_nb.trainer import GIBConfig, GIBTrainer
 
@@ -288,7 +289,7 @@ def test_a_copy_of_the_model_follows_to_another_type():
 def test_post_hoc_finds_the_motif_and_not_what_is_left_without_it():
     "A classifier of houses and rings is explained by both, not by the absence of the other: features of nodes that are out must stay."
     from gib_nb.explain import edge_auc
-    from gib_nb.explainer import fit_classifier
+    from gib_nb.comparison import fit_classifier
 
     data = motif_dataset(300, seed=1)
     classifier = fit_classifier(data.train, data.valid, epochs=25)
