@@ -290,6 +290,8 @@ def build_model(config: GIBConfig,
         return PostHocGIB(explained, *sizes, mean=form.mean, spread=form.spread, **choice)
     if config.encode_again:
         return EncodeAgainGIB(*sizes, reader=backbone and backbone(form.in_channels), **choice)
+    if choice != {"assign": "nodes", "generator_layers": None, "stochastic": False}:
+        raise ValueError(f"expected {choice} only with a classifier that reads the subgraph: these need encode_again=True, or a model to explain")
     return GIB(*sizes)
 
 # %% ../nbs/08_trainer.ipynb #b3d7af6f
