@@ -14,9 +14,11 @@ _PUBLIC = {
     "backbones": ("make_backbone", "readout"),
     "connectivity": ("connectivity_loss", "components", "largest_component"),
     "model": ("GIB", "GIBOutput"),
+    "masked": ("EncodeAgainGIB", "PostHocGIB"),
     "trainer": ("GIBConfig", "GIBTrainer", "history_figure"),
     "explain": ("explain_smiles", "edge_auc", "MoleculeExplanation"),
     "explainer": ("GIBExplainer", "GraphPredictor"),
+    "comparison": ("apart_config",),
     "plots": ("draw_graph",),
 }
 _ROOM_OF = {name: room for room, names in _PUBLIC.items() for name in names}

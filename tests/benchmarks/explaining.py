@@ -1,0 +1,83 @@
+"""What explaining costs: a data set against the plain GIN's forward pass, more graphs, memory of a stream, and PyG's explainers in the same run."""
+import time
+import warnings
+
+import torch
+from torch_geometric.data import Batch
+
+from gib_nb.comparison import GraphClassifier, apart_config, edge_methods
+from gib_nb.data import load_dataset, motif_dataset
+from gib_nb.trainer import GIBConfig, GIBTrainer
+
+from .common import in_subprocess, milliseconds
+
+
+def batches_of(graphs, size=128):
+    return [Batch.from_data_list(graphs[start:start + size]) for start in range(0, len(graphs), size)]
+
+
+def fitted(config, graphs):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return GIBTrainer(config).fit(graphs[:200], graphs[200:260], progress=False)
+
+
+def cost(graphs, rounds=9) -> dict:
+    "1,500 graphs, GIN 2×64, one thread, interleaved: masks, components left out, and both predictions, from batches and from single graphs."
+    gib = fitted(GIBConfig(epochs=3, warmup=1, ramp=1, restarts=0), graphs)
+    apart = fitted(apart_config(3, restarts=0), graphs)
+    graphs = gib.form.prepare(graphs, labels=False)
+    plain = GraphClassifier(graphs[0].num_features, 2).eval()
+    batches = batches_of(graphs)
+
+    @torch.no_grad()
+    def forward(batches):
+        for batch in batches:
+            plain(batch.x, batch.edge_index, batch.batch)
+
+    def explain(trainer, graphs):
+        for _ in trainer.subgraphs(graphs):
+            pass
+
+    times = milliseconds({"plain": lambda: forward(batches), "plain, batches assembled": lambda: forward(batches_of(graphs)),
+                          "GIB": lambda: explain(gib, batches), "GIB, batches assembled": lambda: explain(gib, batches_of(graphs)),
+                          "GIB, one explanation per graph": lambda: explain(gib, graphs), "GIB, apart": lambda: explain(apart, batches)}, rounds, 2)
+    methods, few = edge_methods(plain, graphs[:10], epochs=1), graphs[:20]
+    per_graph = {}
+    for name, method in methods.items():
+        start = time.perf_counter()
+        for graph in few:
+            method(graph)
+        per_graph[name] = 1000 * (time.perf_counter() - start) / len(few)
+    ratios = {name: value / times["plain, batches assembled" if "assembled" in name else "plain"] for name, value in times.items() if name.startswith("GIB")}
+    return {"milliseconds": times, "ratios": ratios, "milliseconds_per_graph": {name: value / len(graphs) for name, value in times.items()} | per_graph,
+            "bar": 1.3, "met": ratios["GIB"] <= 1.3}
+
+
+def growth(rounds=5) -> dict:
+    "Time and peak memory of explaining a stream of 1 to 8 thousand graphs that are made on the way."
+    trainer = fitted(GIBConfig(epochs=3, warmup=1, ramp=1, restarts=0), motif_dataset(260).graphs)
+    graphs = motif_dataset(8000).graphs
+    times = milliseconds({str(n): lambda n=n: sum(1 for _ in trainer.subgraphs(graphs[:n])) for n in (1000, 2000, 4000, 8000)}, rounds, 1)
+    peaks = {str(n): in_subprocess(f"""
+import itertools, json, resource, warnings
+from gib_nb.data import motif_dataset
+from gib_nb.trainer import GIBConfig, GIBTrainer
+warnings.simplefilter("ignore")
+graphs = motif_dataset(260).graphs
+trainer = GIBTrainer(GIBConfig(epochs=3, warmup=1, ramp=1, restarts=0)).fit(graphs[:200], graphs[200:], progress=False)
+count = sum(1 for _ in trainer.subgraphs(itertools.islice(itertools.cycle(graphs), {n})))
+print(json.dumps(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024))""") for n in (1000, 8000)}
+    return {"milliseconds": times, "exponent": _slope(times), "peak_MiB": peaks}
+
+
+def _slope(times):
+    "Of log time over log number, by least squares; 1 is linear."
+    points = torch.tensor([[float(n), value] for n, value in times.items()], dtype=torch.double).log()
+    x, y = (points - points.mean(0)).T
+    return float((x * y).sum() / x.square().sum())
+
+
+def run() -> dict:
+    torch.set_num_threads(1)
+    return {"Mutagenicity": cost(load_dataset("Mutagenicity").graphs[:1500]), "motif": cost(motif_dataset(1500).graphs), "growth": growth()}
