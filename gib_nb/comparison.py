@@ -142,12 +142,12 @@ APART = dict(encode_again=True, independent=True, assign="edges", generator_laye
              learning_rate=1e-3, anneal=True, ramp=0, threshold=.1)  # settings of GIBConfig
 
 def apart_config(
-    epochs: int = 60,  # of the classifier; a third as many follow for the generator
+    classifier_epochs: int = 60,  # a third as many follow for the generator
     seed: int = 0,
     **settings,        # instead of those in `APART`
 ) -> GIBConfig:
     "A GIB for edges whose classifier learns apart from its generator."
-    return GIBConfig(**APART | {"epochs": epochs + -(-epochs // 3), "warmup": epochs, "seed": seed} | settings)
+    return GIBConfig(**APART | {"epochs": classifier_epochs + -(-classifier_epochs // 3), "warmup": classifier_epochs, "seed": seed} | settings)
 
 # %% ../nbs/09c_comparison.ipynb #20da3125
 def explanation_data(
@@ -205,7 +205,7 @@ ABLATIONS = {
     "no chance": {"stochastic": False},
     "prior of a half": {"prior": .5},
     "critic, no prior": {"prior": None, "beta": .1},
-    "learned along": {"independent": False, "warmup": 0},
+    "classifier learns along": {"independent": False, "warmup": 0},
 }
 
 def ablation_cell(
@@ -216,12 +216,14 @@ def ablation_cell(
 ) -> dict:             # variant → scores
     "Edge ROC-AUC on validation and test graphs and accuracy on test graphs of `APART` with each part changed, and of the plain GIB."
     data, rows = explanation_data(dataset, seed, root), {}
-    plain = GIBConfig(epochs=epochs, warmup=epochs // 6, ramp=epochs // 6, seed=seed)
-    configs = {name: apart_config(epochs, seed, **change) for name, change in ABLATIONS.items()} | {"plain GIB": plain}
+    runs = {name: (apart_config(epochs, seed, **change), None) for name, change in ABLATIONS.items()}
+    runs["classifier never saw a mask"] = (apart_config(epochs, seed, encode_again=False, independent=False, warmup=0, epochs=-(-epochs // 3)),
+                                           fit_classifier(data.train, data.valid, epochs=epochs, seed=seed))
+    runs["plain GIB"] = GIBConfig(epochs=epochs, warmup=epochs // 6, ramp=epochs // 6, seed=seed), None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of collapse; a row says it with its numbers
-        for name, config in configs.items():
-            trainer = GIBTrainer(dataclasses.replace(config, restarts=0)).fit(data.train, data.valid, progress=False)
+        for name, (config, explained) in runs.items():
+            trainer = GIBTrainer(dataclasses.replace(config, restarts=0), explained=explained).fit(data.train, data.valid, progress=False)
             rows[name] = {f"auc_{part}": _edge_auc(trainer, marked(data, part)) for part in ("valid", "test")} | _accuracies(trainer, data.test)
     return rows
 

@@ -19,7 +19,7 @@ from gib_nb.trainer import GIBConfig, GIBTrainer, InputFormat, Run, learning_rat
 
 PATH = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
 SMALL = dict(hidden_channels=8, restarts=0, batch_size=16)
-APART = dict(epochs=4, **SMALL)  # of apart_config: four epochs for the classifier, two for the generator
+APART = dict(classifier_epochs=4, **SMALL)  # of apart_config: four epochs for the classifier, two for the generator
 
 
 def model_of(**settings):
@@ -293,7 +293,7 @@ def test_it_finds_the_edge_that_makes_the_label():
         if (y := int(truth.any())) != len(graphs) % 2:
             continue
         graphs.append(Data(x=torch.eye(4)[colour], edge_index=edges, y=torch.tensor([y]), edge_mask=truth))
-    config = apart_config(epochs=20, prior=.1, learning_rate=.005, hidden_channels=32, restarts=0, batch_size=32)
+    config = apart_config(20, prior=.1, learning_rate=.005, hidden_channels=32, restarts=0, batch_size=32)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         trainer = GIBTrainer(config).fit(graphs[:300], graphs[300:340], progress=False)
