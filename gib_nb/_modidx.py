@@ -64,7 +64,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                             'gib_nb.cli.baselines': ('cli.html#baselines', 'gib_nb/cli.py'),
                             'gib_nb.cli.build_parser': ('cli.html#build_parser', 'gib_nb/cli.py'),
                             'gib_nb.cli.claim_folder': ('cli.html#claim_folder', 'gib_nb/cli.py'),
-                            'gib_nb.cli.config_defaults': ('cli.html#config_defaults', 'gib_nb/cli.py'),
+                            'gib_nb.cli.config_fields': ('cli.html#config_fields', 'gib_nb/cli.py'),
                             'gib_nb.cli.csv_row': ('cli.html#csv_row', 'gib_nb/cli.py'),
                             'gib_nb.cli.explain_command': ('cli.html#explain_command', 'gib_nb/cli.py'),
                             'gib_nb.cli.explain_lines': ('cli.html#explain_lines', 'gib_nb/cli.py'),

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['OPTIONS', 'CHECKPOINT', 'RESULTS', 'STYLE', 'POLICY', 'COLUMNS', 'FILES', 'WELCOME', 'FIRST_STEPS', 'DATASETS',
-           'EXPLAINED', 'APP_EXAMPLES', 'TABLES', 'REPRODUCED', 'config_defaults', 'baselines', 'measure',
+           'EXPLAINED', 'APP_EXAMPLES', 'TABLES', 'REPRODUCED', 'config_fields', 'baselines', 'measure',
            'limit_dataset', 'claim_folder', 'train_run', 'score_rows', 'subgraph_rows', 'all_warnings',
            'gallery_choice', 'molecule_figure', 'report_html', 'fold_summary', 'results_text', 'train_command',
            'smiles_lines', 'explain_lines', 'csv_row', 'explanations_html', 'explain_command', 'app_command',
@@ -34,13 +34,15 @@ from .plots import ORANGE, graph_svg, probability_figure, shade
 from .sweep import surroundings
 
 # %% ../nbs/17_cli.ipynb #42445a26
-def config_defaults() -> dict:  # field -> default, in the order of the class
-    "The fields of `GIBConfig` with their defaults, read from its source text, since importing it loads torch."
+def config_fields() -> dict:  # field -> its type and default, in the order of the class
+    "The fields of `GIBConfig`, read from its source text, since importing it loads torch. A field that may also be None has its other type."
     import ast
 
     tree = ast.parse(importlib.resources.files("gib_nb").joinpath("trainer.py").read_text(encoding="utf-8"))
     (config,) = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "GIBConfig")
-    return {field.target.id: ast.literal_eval(field.value) for field in config.body if isinstance(field, ast.AnnAssign)}
+    kinds = {kind.__name__: kind for kind in (bool, int, float, str)}
+    return {field.target.id: (kinds[ast.unparse(field.annotation).removesuffix(" | None")], ast.literal_eval(field.value))
+            for field in config.body if isinstance(field, ast.AnnAssign)}
 
 # %% ../nbs/17_cli.ipynb #9ed7a678
 OPTIONS = {
@@ -52,9 +54,17 @@ OPTIONS = {
         "norm": "batch_norm, layer_norm or none",
         "readout": "how nodes become one vector per graph: mean or sum",
     },
+    "how the subgraph is chosen and read": {
+        "encode_again": "let the classifier read the graph through the chosen mask, with a network of its own",
+        "assign": "what gets a probability, nodes or edges; edges and the next two need --encode-again",
+        "generator_layers": "how many edges far the generator looks, 0 for features alone (none: as --num-layers)",
+        "stochastic": "train on masks that are drawn with these probabilities",
+        "independent": "in the warm-up the classifier learns alone, from random masks, and afterwards the generator alone; needs --encode-again",
+    },
     "what the bottleneck asks for": {
         "beta": "price of information: a larger value keeps less of the graph",
         "alpha": "price of a scattered subgraph: a larger value asks for one compact piece",
+        "prior": "bound the information by how far the chosen probabilities are from this share, instead of measuring it with a critic",
         "threshold": "a node is in the subgraph when its probability is above this",
     },
     "how information is measured": {
@@ -73,6 +83,7 @@ OPTIONS = {
         "patience": "stop after so many epochs without a better validation loss",
         "batch_size": "graphs per step",
         "learning_rate": "step size of the model",
+        "anneal": "let the step size fall to 0 in the warm-up, and again in the rest",
         "weight_decay": "pull of the weights towards zero",
         "restarts": "further attempts, with other seeds, when the subgraph collapses to everything or nothing",
         "seed": "of the split of the data, of generated graphs, and of training",
@@ -83,17 +94,17 @@ OPTIONS = {
 # %% ../nbs/17_cli.ipynb #0d8301d2
 def _add_config_options(parser):
     "An option for each field of `GIBConfig`; only those that are given appear in the result."
-    defaults = config_defaults()
+    known = config_fields()
     for title, fields in OPTIONS.items():
         group = parser.add_argument_group(title)
         for name, text in fields.items():
-            default, option = defaults[name], "--" + name.replace("_", "-")
-            settings = {"default": argparse.SUPPRESS, "help": f"{text} (default: {'no' if default is False else default})"}
-            if isinstance(default, bool):
+            (kind, default), option = known[name], "--" + name.replace("_", "-")
+            settings = {"default": argparse.SUPPRESS, "help": f"{text} (default: {'no' if default is False else str(default).lower()})"}
+            if kind is bool:
                 group.add_argument(option, action="store_true", **settings)
             else:
-                metavar = {int: "N", float: "X", str: "NAME"}[type(default)]
-                group.add_argument(option, type=_name if name == "norm" else type(default), metavar=metavar, **settings)
+                metavar = {int: "N", float: "X", str: "NAME"}[kind]
+                group.add_argument(option, type=_name if name == "norm" else kind, metavar=metavar, **settings)
 
 
 def _name(text):

@@ -45,7 +45,7 @@ class GIBConfig:
     dropout: float = 0.            # in backbone and classifier
     norm: str | None = "batch_norm"  # "batch_norm", "layer_norm" or None
     readout: str = "mean"          # "mean" or "sum"
-    encode_again: bool = False     # the classifier reads the graph through the mask with a network of its own (room 07, masked)
+    encode_again: bool = False     # the classifier reads the graph through the mask with a network of its own (room 07b)
     assign: str = "nodes"          # what gets a probability, "nodes" or "edges"; this and the next two need encode_again, or a model to explain
     generator_layers: int | None = None  # how many edges far the generator looks, 0: features alone; None: num_layers
     stochastic: bool = False       # in training, predict from a sample of the mask

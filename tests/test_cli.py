@@ -85,24 +85,24 @@ def test_help_texts_cover_every_field():
 
 
 def test_defaults_are_those_of_the_class():
-    assert cli.config_defaults() == {name: field.default for name, field in FIELDS.items()}
-    # the type of an option is that of its default, so it must be the annotated one
-    assert all(type(value) in (FIELDS[name].type, str) for name, value in cli.config_defaults().items())
+    assert {name: default for name, (_, default) in cli.config_fields().items()} == {name: field.default for name, field in FIELDS.items()}
+    assert all(kind == field.type or kind | None == field.type for (kind, _), field in zip(cli.config_fields().values(), FIELDS.values()))
 
 
 OTHER = {"backbone": "gcn", "norm": "none", "readout": "sum", "negatives": "all", "memory": "batch", "reset_critic": None, "device": "cpu",
-         "dropout": "0.25", "threshold": "0.25", "epochs": "90", "warmup": "7"}
+         "dropout": "0.25", "threshold": "0.25", "epochs": "90", "warmup": "7", "encode_again": None, "assign": "edges", "stochastic": None, "anneal": None}
+NEEDS = {"independent": {"encode_again": True}}
 
 
 @pytest.mark.parametrize("name", FIELDS)
 def test_each_option_sets_its_field(name):
-    text = OTHER.get(name, "0.02" if FIELDS[name].type is float else "17")
-    words = ["--" + name.replace("_", "-"), *([] if text is None else [text])]
+    text = OTHER.get(name, "0.02" if FIELDS[name].type in (float, float | None) else None if FIELDS[name].type is bool else "17")
+    words = ["--" + name.replace("_", "-"), *([] if text is None else [text]), *("--" + needed.replace("_", "-") for needed in NEEDS.get(name, {}))]
     config = cli._config(cli.build_parser().parse_args(["train", "motif", *words]))
     value = {"none": None, None: True}.get(text, text)
-    value = FIELDS[name].type(value) if FIELDS[name].type in (int, float) else value
+    value = next((kind(value) for kind in (int, float) if FIELDS[name].type in (kind, kind | None)), value)
     assert getattr(config, name) == value and type(getattr(config, name)) is type(value)
-    expected = {name: value} | ({"warmup": 13, "ramp": 13} if name == "epochs" else {})
+    expected = {name: value} | NEEDS.get(name, {}) | ({"warmup": 13, "ramp": 13} if name == "epochs" else {})
     assert config == GIBConfig(**expected)
 
 
