@@ -78,7 +78,8 @@ class GIB(nn.Module):
         "Node embeddings [n, d], assignment [n, 2] and edge mask [E] alone."
         nodes = self.backbone(x, edge_index)
         S = self.generator(nodes)
-        return nodes, S, S[:, 0][edge_index].prod(0)
+        p = S[:, 0]
+        return nodes, S, p[edge_index[0]] * p[edge_index[1]]
 
     def answer(self, x: Tensor, edge_index: Tensor, batch: Tensor, num_graphs: int) -> Tensor:
         "Logits or values [N, out_channels] of whole graphs, as if every node were in."
@@ -91,5 +92,5 @@ class GIB(nn.Module):
     def explain(self, x: Tensor, edge_index: Tensor, batch: Tensor, num_graphs: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         "Probability of each node [n] and edge [E] to be in, prediction from the subgraphs, and from the whole graphs [N, out_channels]; no loss is computed."
         nodes, S, mask = self.assign(x, edge_index)
-        embeddings = readout(torch.cat([nodes * S[:, :1], nodes], 1), batch, num_graphs, self.reduce).chunk(2, 1)
-        return S[:, 0], mask, *map(self.classify, embeddings)
+        whole, subgraph = (self.classify(readout(nodes, batch, num_graphs, self.reduce, weight)) for weight in (None, S[:, 0]))
+        return S[:, 0], mask, subgraph, whole

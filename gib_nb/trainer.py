@@ -608,7 +608,9 @@ class GIBTrainer:
 
     @torch.no_grad()
     def _explained(self, batch: Batch, x: Tensor | None = None) -> "SubgraphExplanation":
-        model, threshold = self.model.eval(), self.config.threshold
+        model, threshold = self.model, self.config.threshold
+        if model.training:
+            model.eval()  # a walk over all layers, which a stream of small batches would feel
         if batch.x is None or batch.x.shape[1] != self.form.in_channels:
             raise ValueError(f"expected a batch with {self.form.in_channels} columns of x, as in training "
                              f"(got {None if batch.x is None else list(batch.x.shape)}); trainer.form.prepare makes degree features")
