@@ -138,16 +138,18 @@ def marked(
     return [graph for graph in getattr(data, part) if 0 < graph.edge_mask.sum() < graph.num_edges and (data.name != "Mutagenicity" or int(graph.y) == 0)]
 
 # %% ../nbs/09c_comparison.ipynb #e27a3c58
-APART = dict(encode_again=True, independent=True, assign="edges", generator_layers=1, stochastic=True, prior=.03, beta=1., alpha=0., readout="sum", dropout=.3,
+APART = dict(encode_again=True, independent=True, assign="edges", generator_layers=1, stochastic=True, prior=.03, beta=1., alpha=0., readout="sum", dropout=.1,
              learning_rate=1e-3, anneal=True, ramp=0, threshold=.1)  # settings of GIBConfig
 
 def apart_config(
-    classifier_epochs: int = 60,  # a third as many follow for the generator
+    classifier_epochs: int = 60,  # a third as many follow for the generator, and again for the classifier
     seed: int = 0,
-    **settings,        # instead of those in `APART`
+    **settings,                   # instead of those in `APART`
 ) -> GIBConfig:
     "A GIB for edges whose classifier learns apart from its generator."
-    return GIBConfig(**APART | {"epochs": classifier_epochs + -(-classifier_epochs // 3), "warmup": classifier_epochs, "seed": seed} | settings)
+    third = -(-classifier_epochs // 3)
+    parts = {"warmup": classifier_epochs, "closing": third} | settings
+    return GIBConfig(**APART | {"epochs": classifier_epochs + third + parts["closing"], "seed": seed} | parts)
 
 # %% ../nbs/09c_comparison.ipynb #20da3125
 def explanation_data(
@@ -205,7 +207,8 @@ ABLATIONS = {
     "no chance": {"stochastic": False},
     "prior of a half": {"prior": .5},
     "critic, no prior": {"prior": None, "beta": .1},
-    "classifier learns along": {"independent": False, "warmup": 0},
+    "no closing": {"closing": 0},
+    "classifier learns along": {"independent": False, "warmup": 0, "closing": 0},
 }
 
 def ablation_cell(
@@ -217,7 +220,7 @@ def ablation_cell(
     "Edge ROC-AUC on validation and test graphs and accuracy on test graphs of `APART` with each part changed, and of the plain GIB."
     data, rows = explanation_data(dataset, seed, root), {}
     runs = {name: (apart_config(epochs, seed, **change), None) for name, change in ABLATIONS.items()}
-    runs["classifier never saw a mask"] = (apart_config(epochs, seed, encode_again=False, independent=False, warmup=0, epochs=-(-epochs // 3)),
+    runs["classifier never saw a mask"] = (apart_config(epochs, seed, encode_again=False, independent=False, warmup=0, closing=0, epochs=-(-epochs // 3)),
                                            fit_classifier(data.train, data.valid, epochs=epochs, seed=seed))
     runs["plain GIB"] = GIBConfig(epochs=epochs, warmup=epochs // 6, ramp=epochs // 6, seed=seed), None
     with warnings.catch_warnings():

@@ -130,7 +130,7 @@ def needs_messages(network: nn.Module) -> nn.Module:
 
 # %% ../nbs/07b_masked.ipynb #44a76823
 class EncodeAgainGIB(MaskedGIB):
-    "A `MaskedGIB` whose classifier is a second graph network, which encodes the graph again through the mask."
+    "A `MaskedGIB` whose classifier is a second graph network, which encodes the graph again through the mask; `alone` lets one half learn without the other."
     def __init__(self, in_channels: int, out_channels: int, backbone="gin", hidden_channels: int = 64, num_layers: int = 2, dropout: float = 0.,
                  norm: str | None = "batch_norm", readout: str = "mean",  # all as in GIB
                  reader=None,   # the classifier's network where the backbone is a module; None: a copy of it
@@ -144,10 +144,13 @@ class EncodeAgainGIB(MaskedGIB):
             nodes = self.reader(x, edge_index)
         return self.classify(readout(nodes, batch, num_graphs, self.reduce))
 
-    def settle(self):
-        "End the training of the classifier: its weights stay, and it is in evaluation mode until `train` is called."
-        for part in (self.reader, self.classifier):
-            part.requires_grad_(False).eval()
+    def alone(self, half: str, training: bool = True):
+        """Let the "classifier" or the "generator" learn, in training mode or, so that its statistics stay, in evaluation mode. The other half keeps its weights and is in
+        evaluation mode until `train` is called."""
+        halves = {"classifier": (self.reader, self.classifier), "generator": (self.backbone, self.generator)}
+        for name, parts in halves.items():
+            for part in parts:
+                part.requires_grad_(name == half).train(training and name == half)
 
 # %% ../nbs/07b_masked.ipynb #87cc8ca9
 class PostHocGIB(MaskedGIB):
