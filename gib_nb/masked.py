@@ -17,7 +17,7 @@ from torch_geometric.nn import MessagePassing
 
 from .backbones import check_batch, make_backbone, readout
 from .connectivity import connectivity_loss
-from .model import GIB, GIBOutput
+from .model import GIB, GIBOutput, both_ends
 
 # %% ../nbs/07b_masked.ipynb #b4876363
 @contextmanager
@@ -98,7 +98,7 @@ class MaskedGIB(GIB):
         "A random edge mask [E] where nodes, or edges, are in with their probability."
         if isinstance(self.generator, EdgeGenerator):
             return relaxed_sample(mask, undirected(edge_index))
-        return relaxed_sample(S[:, 0])[edge_index].prod(0)
+        return both_ends(relaxed_sample(S[:, 0]), edge_index)
 
     def forward(self, x, edge_index, batch=None, num_graphs=None) -> GIBOutput:
         batch, num_graphs = check_batch(batch, len(x), num_graphs, x.device)

@@ -628,7 +628,8 @@ class GIBTrainer:
         if batch.x is None or batch.x.shape[1] != self.form.in_channels:
             raise ValueError(f"expected a batch with {self.form.in_channels} columns of x, as in training "
                              f"(got {None if batch.x is None else list(batch.x.shape)}); trainer.form.prepare makes degree features")
-        batch = batch.to(self.config.device)
+        if self.config.device != "cpu" or batch.x.is_cuda:
+            batch = batch.to(self.config.device)
         p, mask, prediction, whole = model.explain(batch.x.float(), batch.edge_index, batch.batch, batch.num_graphs)
         return SubgraphExplanation(x=x, edge_index=batch.edge_index, node_mask=p[:, None], edge_mask=mask, num_nodes=len(p), batch=batch.batch,
                                    prediction=prediction, whole_prediction=whole, selected=p > threshold, selected_threshold=threshold)
