@@ -138,8 +138,8 @@ def marked(
     return [graph for graph in getattr(data, part) if 0 < graph.edge_mask.sum() < graph.num_edges and (data.name != "Mutagenicity" or int(graph.y) == 0)]
 
 # %% ../nbs/09c_comparison.ipynb #e27a3c58
-APART = dict(encode_again=True, independent=True, assign="edges", generator_layers=1, stochastic=True, prior=.03, beta=1., alpha=0., readout="sum", dropout=.1,
-             learning_rate=1e-3, anneal=True, ramp=0, threshold=.1)  # settings of GIBConfig
+APART = dict(encode_again=True, independent=True, assign="edges", generator_layers=1, stochastic=True, prior=.1, beta=1., alpha=0., readout="sum", dropout=.1,
+             learning_rate=1e-3, anneal=True, ramp=0, threshold=.2)  # settings of GIBConfig
 
 def apart_config(
     classifier_epochs: int = 60,  # a third as many follow for the generator, and again for the classifier
@@ -205,7 +205,8 @@ ABLATIONS = {
     "generator sees two edges far": {"generator_layers": 2},
     "nodes, not edges": {"assign": "nodes"},
     "no chance": {"stochastic": False},
-    "prior of a half": {"prior": .5},
+    "prior of .5": {"prior": .5},
+    "prior of .03": {"prior": .03},
     "critic, no prior": {"prior": None, "beta": .1},
     "no closing": {"closing": 0},
     "classifier learns along": {"independent": False, "warmup": 0, "closing": 0},
