@@ -95,7 +95,6 @@ class GIB(nn.Module):
 
     def explain(self, x: Tensor, edge_index: Tensor, batch: Tensor, num_graphs: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         "Probability of each node [n] and edge [E] to be in, prediction from the subgraphs, and from the whole graphs [N, out_channels]; no loss is computed."
-        nodes = self.backbone(x, edge_index)
-        p = self.generator.score(nodes)[:, 0].sigmoid()
-        embeddings = torch.cat([readout(nodes, batch, num_graphs, self.reduce, weight) for weight in (p, None)])
-        return p, both_ends(p, edge_index), *self.classify(embeddings).chunk(2)
+        nodes, S, mask = self.assign(x, edge_index)
+        embeddings = torch.cat([readout(nodes, batch, num_graphs, self.reduce, weight) for weight in (S[:, 0], None)])
+        return S[:, 0], mask, *self.classify(embeddings).chunk(2)

@@ -75,7 +75,8 @@ def voila_command(
     if importlib.util.find_spec("voila") is None:
         raise ImportError('expected Voilà for the page (got none); install it with: pip install "gib-nb[lab]"')
     return [sys.executable, "-m", "voila", str(notebook), "--no-browser", f"--port={port}", f"--Voila.ip={ip}", "--Voila.open_browser=False",
-            "--preheat_kernel=True", "--pool_size=1", "--MappingKernelManager.cull_idle_timeout=1800", "--MappingKernelManager.cull_interval=60"]
+            "--preheat_kernel=True", "--pool_size=1", "--MappingKernelManager.cull_idle_timeout=1800", "--MappingKernelManager.cull_interval=60",
+            "--VoilaExecutor.startup_timeout=300", "--VoilaExecutor.iopub_timeout=120"]  # patience with a busy machine: a page whose kernel is late by 4 s would stay empty
 
 def serve(
     port: int = 8866,
