@@ -20,10 +20,12 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.explain import AttentionExplainer, CaptumExplainer, Explainer, GNNExplainer, PGExplainer
 from torch_geometric.loader import DataLoader
 from torch_geometric.nn import GATConv
+from torch_geometric.utils import scatter
 
 from .backbones import make_backbone, readout
 from .connectivity import components
 from .data import load_dataset, motif_dataset
+from .explain import edge_auc
 from .explainer import GraphPredictor
 from .masked import masked_messages, undirected
 from .trainer import GIBConfig, GIBTrainer
@@ -50,7 +52,8 @@ def fit_classifier(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = GraphClassifier(train[0].num_features, 1 + max(int(graph.y) for graph in [*train, *valid]), backbone)
-        optimiser, batches, best = torch.optim.Adam(model.parameters(), .003), DataLoader(train, 128, shuffle=True), (float("inf"), None)
+        optimiser, batches, best = torch.optim.Adam(model.parameters(), .003), DataLoader(train, 128, shuffle=True), float("inf")
+        held_out = Batch.from_data_list(valid)
         for _ in range(epochs):
             model.train()
             for batch in batches:
@@ -58,10 +61,10 @@ def fit_classifier(
                 cross_entropy(model(batch.x, batch.edge_index, batch.batch), batch.y.flatten()).backward()
                 optimiser.step()
             with torch.no_grad():
-                batch = Batch.from_data_list(valid)
-                loss = float(cross_entropy(model.eval()(batch.x, batch.edge_index, batch.batch), batch.y.flatten()))
-            best = min(best, (loss, copy.deepcopy(model.state_dict())), key=lambda pair: pair[0])
-        model.load_state_dict(best[1])
+                loss = float(cross_entropy(model.eval()(held_out.x, held_out.edge_index, held_out.batch), held_out.y.flatten()))
+            if loss < best:
+                best, state = loss, copy.deepcopy(model.state_dict())
+        model.load_state_dict(state)
     optimiser.zero_grad()
     return model.eval()
 
@@ -72,7 +75,7 @@ def both_ways(
 ) -> Tensor:             # [E]
     "The mean of both directions of every edge."
     edge = undirected(edge_index)
-    return torch.zeros(len(values)).index_add(0, edge, values)[edge] / torch.bincount(edge)[edge]
+    return scatter(values, edge, reduce="mean")[edge]
 
 def edge_methods(
     model: nn.Module,   # graph classifier (x, edge_index, batch) → [N, C] logits
@@ -182,18 +185,19 @@ def explanation_cell(
         methods["attention (GAT)"] = attentive, edge_methods(attentive, [], epochs=0)["attention"]
         methods |= {"GIB, post hoc": (plain, _mask_by(post_hoc)), "GIB": (GraphPredictor(own), _mask_by(own)),
                     "GIB, apart": (GraphPredictor(apart, whole=True), _mask_by(apart))}
-        return {name: _scored(*pair, data.test, shown) for name, pair in methods.items()} | {"collapse": own.collapse, "collapse_apart": apart.collapse, "graphs": len(shown)}
+        test = Batch.from_data_list(data.test)
+        return {name: _scored(*pair, test, shown) for name, pair in methods.items()} | {"collapse": own.collapse, "collapse_apart": apart.collapse, "graphs": len(shown)}
 
 def _mask_by(trainer):
     return lambda graph: next(trainer.subgraphs([graph])).edge_mask
 
 def _scored(model, explain, test, shown):
     "One row: accuracy on the test graphs, scores on the shown ones, seconds for each."
-    batch, start = Batch.from_data_list(test), time.perf_counter()
+    start = time.perf_counter()
     masks = [explain(graph) for graph in shown]
     seconds = (time.perf_counter() - start) / len(shown)
     with torch.no_grad():
-        accuracy = float((model.eval()(batch.x, batch.edge_index, batch.batch).argmax(1) == batch.y.flatten()).double().mean())
+        accuracy = float((model.eval()(test.x, test.edge_index, test.batch).argmax(1) == test.y.flatten()).double().mean())
     return mask_scores(model, shown, masks) | {"accuracy": accuracy, "seconds": seconds}
 
 # %% ../nbs/09c_comparison.ipynb #d514ae9d
@@ -228,12 +232,9 @@ def ablation_cell(
         warnings.simplefilter("ignore")  # of collapse; a row says it with its numbers
         for name, (config, explained) in runs.items():
             trainer = GIBTrainer(dataclasses.replace(config, restarts=0), explained=explained).fit(data.train, data.valid, progress=False)
-            rows[name] = {f"auc_{part}": _edge_auc(trainer, marked(data, part)) for part in ("valid", "test")} | _accuracies(trainer, data.test)
+            shown = {part: marked(data, part) for part in ("valid", "test")}
+            rows[name] = {f"auc_{part}": edge_auc(graphs, trainer.subgraphs(graphs)) for part, graphs in shown.items()} | _accuracies(trainer, data.test)
     return rows
-
-def _edge_auc(trainer, graphs):
-    from sklearn.metrics import roc_auc_score
-    return float(roc_auc_score(torch.cat([graph.edge_mask for graph in graphs]) > .5, torch.cat([e.edge_mask for e in trainer.subgraphs(graphs)])))
 
 def _accuracies(trainer, graphs):
     "From the subgraphs, from the whole graphs, and the share of nodes above the threshold."

@@ -226,6 +226,11 @@ class Run:
         self.best_state, self.steps, self.epochs, self.warned = self.model.state_dict(), [], [], set()
         self.halted = False
 
+    @property
+    def part(self) -> str:
+        "The part of training that the run is in."
+        return part_of(self.epoch, self.config)[0]
+
     def batches(self):
         "The epoch's batches in a fresh order, each with the rows of its graphs."
         for rows in torch.randperm(len(self.train), generator=self.generator).split(self.config.batch_size):
@@ -234,7 +239,7 @@ class Run:
     def outer_step(self, rows: Tensor, batch: Batch, factor: float) -> dict[str, Tensor]:
         "Inner loop, then one step of everything but the critic; returns the losses as scalars."
         config, nan = self.config, torch.full((), float("nan"))
-        if config.independent and part_of(self.epoch, config)[0] != "main":
+        if config.independent and self.part != "main":
             loss = self.lesson(batch)
             self.step(loss)
             return {"loss": loss, "classification": loss, "connectivity": nan, "mutual_information": nan, "kept": nan}
@@ -254,8 +259,7 @@ class Run:
         "L_cls of a classifier that learns alone: the mean of whole graphs and of masked ones, at random or, in closing, as the generator says."
         graph = batch.x, batch.edge_index, batch.batch, batch.num_graphs
         with torch.no_grad():
-            closing = part_of(self.epoch, self.config)[0] == "closing"
-            masks = None, self.model.assign(*graph[:2])[2] if closing else random_masks(*graph[1:])
+            masks = None, self.model.assign(*graph[:2])[2] if self.part == "closing" else random_masks(*graph[1:])
         return sum(self.form.loss(self.model.answer(*graph, mask), batch.y) for mask in masks) / 2
 
     def step(self, loss: Tensor):
@@ -349,8 +353,7 @@ def train_epoch(run: Run, callback=None) -> bool:
     config, factor, records = run.config, ramp_factor(run.epoch, run.config), []
     run.model.train()
     if config.independent:
-        part, _, _ = part_of(run.epoch, config)
-        run.model.alone("generator" if part == "main" else "classifier", training=part != "closing")
+        run.model.alone("generator" if run.part == "main" else "classifier", training=run.part != "closing")
     for group in run.optimiser.param_groups:
         group["lr"] = learning_rate(run.epoch, config)
     with naming_explosion(run):
@@ -697,7 +700,7 @@ def _listed(graphs):
 
 class SubgraphExplanation(Explanation):
     """An IB-subgraph as a PyG `Explanation`, of one graph or of a batch of N. x and edge_index are those of the graph; beside node_mask [n, 1] (probability of a node to be
-    in G_sub) and edge_mask [E] (product of both ends) there are selected [n] (above the threshold), selected_threshold, prediction [N, C] from the subgraph and
+    in G_sub) and edge_mask [E] (of an edge; the product of both ends where nodes are assigned) there are selected [n] (above the threshold), selected_threshold, prediction [N, C] from the subgraph and
     whole_prediction [N, C] by the same classifier from the whole graph."""
     @property
     def components(self) -> int | Tensor:

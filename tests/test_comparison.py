@@ -1,6 +1,5 @@
 "Methods side by side: masks, scores, and one cell of each table."
 import copy
-import warnings
 
 import numpy as np
 import pytest

@@ -2,18 +2,15 @@
 import time
 import warnings
 
+import numpy as np
 import torch
-from torch_geometric.data import Batch
+from torch_geometric.loader import DataLoader
 
 from gib_nb.comparison import GraphClassifier, apart_config, edge_methods
 from gib_nb.data import load_dataset, motif_dataset
 from gib_nb.trainer import GIBConfig, GIBTrainer
 
 from .common import in_subprocess, milliseconds
-
-
-def batches_of(graphs, size=128):
-    return [Batch.from_data_list(graphs[start:start + size]) for start in range(0, len(graphs), size)]
 
 
 def fitted(config, graphs):
@@ -28,7 +25,8 @@ def cost(graphs, rounds=9) -> dict:
     apart = fitted(apart_config(3, restarts=0), graphs)
     graphs = gib.form.prepare(graphs, labels=False)
     plain = GraphClassifier(graphs[0].num_features, 2).eval()
-    batches = batches_of(graphs)
+    assemble = lambda: list(DataLoader(graphs, 128))
+    batches = assemble()
 
     @torch.no_grad()
     def forward(batches):
@@ -39,8 +37,8 @@ def cost(graphs, rounds=9) -> dict:
         for _ in trainer.subgraphs(graphs):
             pass
 
-    times = milliseconds({"plain": lambda: forward(batches), "plain, batches assembled": lambda: forward(batches_of(graphs)),
-                          "GIB": lambda: explain(gib, batches), "GIB, batches assembled": lambda: explain(gib, batches_of(graphs)),
+    times = milliseconds({"plain": lambda: forward(batches), "plain, batches assembled": lambda: forward(assemble()),
+                          "GIB": lambda: explain(gib, batches), "GIB, batches assembled": lambda: explain(gib, assemble()),
                           "GIB, one explanation per graph": lambda: explain(gib, graphs), "GIB, apart": lambda: explain(apart, batches)}, rounds, 2)
     methods, few = edge_methods(plain, graphs[:10], epochs=1), graphs[:20]
     per_graph = {}
@@ -68,14 +66,8 @@ graphs = motif_dataset(260).graphs
 trainer = GIBTrainer(GIBConfig(epochs=3, warmup=1, ramp=1, restarts=0)).fit(graphs[:200], graphs[200:], progress=False)
 count = sum(1 for _ in trainer.subgraphs(itertools.islice(itertools.cycle(graphs), {n})))
 print(json.dumps(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024))""") for n in (1000, 8000)}
-    return {"milliseconds": times, "exponent": _slope(times), "peak_MiB": peaks}
-
-
-def _slope(times):
-    "Of log time over log number, by least squares; 1 is linear."
-    points = torch.tensor([[float(n), value] for n, value in times.items()], dtype=torch.double).log()
-    x, y = (points - points.mean(0)).T
-    return float((x * y).sum() / x.square().sum())
+    exponent, _ = np.polyfit(np.log([int(n) for n in times]), np.log(list(times.values())), 1)  # of the number of graphs; 1 is linear
+    return {"milliseconds": times, "exponent": exponent, "peak_MiB": peaks}
 
 
 def run() -> dict:
