@@ -56,6 +56,7 @@ OPTIONS = {
     },
     "how the subgraph is chosen and read": {
         "encode_again": "let the classifier read the graph through the chosen mask, with a network of its own",
+        "readers": "how many such networks predict, by the mean of their logits",
         "assign": "what gets a probability, nodes or edges; edges and the next two need --encode-again",
         "generator_layers": "how many edges far the generator looks, 0 for features alone (none: as --num-layers)",
         "stochastic": "train on masks that are drawn with these probabilities",

@@ -75,6 +75,6 @@ class GIBExplainer(ExplainerAlgorithm):
         if x.dim() != 2 or x.size(1) != trainer.form.in_channels:
             raise ValueError(f"expected x with {trainer.form.in_channels} columns, as in training (got {list(x.shape)}); "
                              "trainer.form.prepare makes degree features")
-        _, S, mask = trainer.model.eval().assign(x, edge_index)
+        _, p, mask = trainer.model.eval().assign(x, edge_index)
         config = self.explainer_config
-        return Explanation(node_mask=None if config.node_mask_type is None else S[:, :1], edge_mask=None if config.edge_mask_type is None else mask)
+        return Explanation(node_mask=None if config.node_mask_type is None else p[:, None], edge_mask=None if config.edge_mask_type is None else mask)

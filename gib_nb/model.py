@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from .backbones import check_batch, make_backbone, readout
+from .backbones import check_batch, make_backbone, readout, two_layers
 from .connectivity import connectivity_loss
 
 # %% ../nbs/07_model.ipynb #388ab958
@@ -27,7 +27,7 @@ class GIBOutput:
 
 # %% ../nbs/07_model.ipynb #818d3e66
 class SubgraphGenerator(nn.Module):
-    "Node embeddings [n, d] → soft assignment S [n, 2]; column 0 is \"in G_sub\" (the paper's MLP with θ₂)."
+    "Node embeddings [n, d] → probability [n] of each node to be in G_sub (the paper's MLP with θ₂)."
     def __init__(self,
                  channels: int,     # width d of the node embeddings
                  hidden: int = 16,  # hidden units
@@ -36,8 +36,7 @@ class SubgraphGenerator(nn.Module):
         self.score = nn.Sequential(nn.Linear(channels, hidden), nn.Tanh(), nn.Linear(hidden, 1))
 
     def forward(self, x: Tensor) -> Tensor:
-        p = self.score(x).sigmoid()
-        return torch.cat([p, 1 - p], 1)
+        return self.score(x)[:, 0].sigmoid()
 
 # %% ../nbs/07_model.ipynb #7bd24725
 def both_ends(p: Tensor, edge_index: Tensor) -> Tensor:
@@ -64,8 +63,7 @@ class GIB(nn.Module):
         self.backbone = make_backbone(backbone, in_channels, hidden_channels, num_layers, dropout, norm)
         self.channels = self.backbone.out_channels
         self.generator = SubgraphGenerator(self.channels)
-        self.classifier = nn.Sequential(nn.Linear(self.channels, hidden_channels), nn.ReLU(), nn.Dropout(dropout),
-                                        nn.Linear(hidden_channels, out_channels))
+        self.classifier = two_layers(self.channels, hidden_channels, out_channels, dropout)
 
     def forward(self,
                 x: Tensor,           # [n, in_channels]
@@ -74,16 +72,17 @@ class GIB(nn.Module):
                 num_graphs: int | None = None,  # N; None: the largest number in batch + 1
                 ) -> GIBOutput:
         batch, num_graphs = check_batch(batch, len(x), num_graphs, x.device)
-        nodes, S, mask = self.assign(x, edge_index)
-        s = readout(nodes, batch, num_graphs, self.reduce, weight=S[:, 0])
+        nodes, p, mask = self.assign(x, edge_index)
+        S = torch.stack([p, 1 - p], 1)
+        s = readout(nodes, batch, num_graphs, self.reduce, weight=p)
         g = readout(nodes, batch, num_graphs, self.reduce)
         return GIBOutput(self.classify(s), S, s, g, connectivity_loss(S, edge_index, batch, num_graphs), mask)
 
     def assign(self, x: Tensor, edge_index: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        "Node embeddings [n, d], assignment [n, 2] and edge mask [E] alone."
+        "Node embeddings [n, d], and the probability of each node [n] and edge [E] to be in G_sub, alone."
         nodes = self.backbone(x, edge_index)
-        S = self.generator(nodes)
-        return nodes, S, both_ends(S[:, 0], edge_index)
+        p = self.generator(nodes)
+        return nodes, p, both_ends(p, edge_index)
 
     def answer(self, x: Tensor, edge_index: Tensor, batch: Tensor, num_graphs: int) -> Tensor:
         "Logits or values [N, out_channels] of whole graphs, as if every node were in."
@@ -95,6 +94,6 @@ class GIB(nn.Module):
 
     def explain(self, x: Tensor, edge_index: Tensor, batch: Tensor, num_graphs: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         "Probability of each node [n] and edge [E] to be in, prediction from the subgraphs, and from the whole graphs [N, out_channels]; no loss is computed."
-        nodes, S, mask = self.assign(x, edge_index)
-        embeddings = torch.cat([readout(nodes, batch, num_graphs, self.reduce, weight) for weight in (S[:, 0], None)])
-        return S[:, 0], mask, *self.classify(embeddings).chunk(2)
+        nodes, p, mask = self.assign(x, edge_index)
+        embeddings = torch.cat([readout(nodes, batch, num_graphs, self.reduce, weight) for weight in (p, None)])
+        return p, mask, *self.classify(embeddings).chunk(2)

@@ -32,7 +32,7 @@ from .backbones import BACKBONES
 from .connectivity import components
 from .data import DegreeFeatures, split_indices, validate_graphs
 from .mi import EmbeddingBank, EstimateWarning, InnerLoop, MIEstimate, StatisticsNetwork, estimate_mi, frozen_dv, parse_negatives, standardise
-from .masked import EncodeAgainGIB, PostHocGIB, random_masks
+from .masked import EncodeAgainGIB, PostHocGIB, random_masks, through
 from .model import GIB, GIBOutput
 
 # %% ../nbs/08_trainer.ipynb #75c2c219
@@ -46,6 +46,7 @@ class GIBConfig:
     norm: str | None = "batch_norm"  # "batch_norm", "layer_norm" or None
     readout: str = "mean"          # "mean" or "sum"
     encode_again: bool = False     # the classifier reads the graph through the mask with a network of its own (room 07b)
+    readers: int = 1               # how many such networks predict, by the mean of their logits; more than one needs encode_again
     assign: str = "nodes"          # what gets a probability, "nodes" or "edges"; this and the next two need encode_again, or a model to explain
     generator_layers: int | None = None  # how many edges far the generator looks, 0: features alone; None: num_layers
     stochastic: bool = False       # in training, predict from a sample of the mask
@@ -75,7 +76,7 @@ class GIBConfig:
     seed: int = 0                  # of weights, batches and minibatches
 
     def __post_init__(self):
-        for name, low in (("hidden_channels", 1), ("num_layers", 1), ("inner_steps", 0), ("critic_batch_size", 2), ("critic_hidden", 1), ("epochs", 1),
+        for name, low in (("hidden_channels", 1), ("num_layers", 1), ("readers", 1), ("inner_steps", 0), ("critic_batch_size", 2), ("critic_hidden", 1), ("epochs", 1),
                           ("warmup", 0), ("ramp", 0), ("closing", 0), ("patience", 1), ("batch_size", 2), ("restarts", 0), ("seed", 0)):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < low:
@@ -96,6 +97,8 @@ class GIBConfig:
         if self.independent and not (self.encode_again and self.warmup):
             raise ValueError("expected encode_again=True and a warm-up with independent=True, since there the classifier learns "
                              f"(got encode_again={self.encode_again} and warmup={self.warmup})")
+        if self.readers > 1 and not self.encode_again:
+            raise ValueError(f"expected encode_again=True with several readers, which read the graph again (got readers={self.readers})")
         if self.closing and not self.independent:
             raise ValueError(f"expected independent=True with closing epochs, in which the classifier learns alone (got closing={self.closing})")
         try:
@@ -256,11 +259,13 @@ class Run:
                 "mutual_information": mutual_information, "kept": output.assignment[:, 0].mean()}
 
     def lesson(self, batch: Batch) -> Tensor:
-        "L_cls of a classifier that learns alone: the mean of whole graphs and of masked ones, at random or, in closing, as the generator says."
+        "L_cls of readers that learn alone, each by itself: the mean of whole graphs and of masked ones, at random or, in closing, as the generator says."
         graph = batch.x, batch.edge_index, batch.batch, batch.num_graphs
         with torch.no_grad():
-            masks = None, self.model.assign(*graph[:2])[2] if self.part == "closing" else random_masks(*graph[1:])
-        return sum(self.form.loss(self.model.answer(*graph, mask), batch.y) for mask in masks) / 2
+            chosen = self.model.assign(*graph[:2])[2] if self.part == "closing" else None
+        masks = lambda: (None, random_masks(*graph[1:]) if chosen is None else chosen)
+        losses = [self.form.loss(through(mask, reader, *graph), batch.y) for reader in self.model.classifier for mask in masks()]
+        return sum(losses) / len(losses)
 
     def step(self, loss: Tensor):
         self.optimiser.zero_grad()
@@ -306,7 +311,7 @@ def build_model(config: GIBConfig,
     if explained is not None:
         return PostHocGIB(explained, *sizes, mean=form.mean, spread=form.spread, **choice)
     if config.encode_again:
-        return EncodeAgainGIB(*sizes, reader=backbone and backbone(form.in_channels), **choice)
+        return EncodeAgainGIB(*sizes, readers=[backbone(form.in_channels) for _ in range(config.readers)] if backbone else config.readers, **choice)
     if choice != {"assign": "nodes", "generator_layers": None, "stochastic": False}:
         raise ValueError(f"expected {choice} only with a classifier that reads the subgraph: these need encode_again=True, or a model to explain")
     return GIB(*sizes)

@@ -91,7 +91,7 @@ def test_defaults_are_those_of_the_class():
 
 OTHER = {"backbone": "gcn", "norm": "none", "readout": "sum", "negatives": "all", "memory": "batch", "reset_critic": None, "device": "cpu",
          "dropout": "0.25", "threshold": "0.25", "epochs": "90", "warmup": "7", "encode_again": None, "assign": "edges", "stochastic": None, "anneal": None}
-NEEDS = {"independent": {"encode_again": True}, "closing": {"encode_again": True, "independent": True}}
+NEEDS = {"readers": {"encode_again": True}, "independent": {"encode_again": True}, "closing": {"encode_again": True, "independent": True}}
 
 
 @pytest.mark.parametrize("name", FIELDS)

@@ -14,7 +14,7 @@ from torch_geometric.nn import GIN, SimpleConv
 from gib_nb.comparison import apart_config, both_ways, fit_classifier
 from gib_nb.data import motif_dataset
 from gib_nb.explainer import GIBExplainer, GraphPredictor
-from gib_nb.masked import EdgeGenerator, EncodeAgainGIB, FeatureEncoder, PostHocGIB, masked_messages, random_masks, relaxed_sample, undirected
+from gib_nb.masked import EdgeGenerator, EncodeAgainGIB, FeatureEncoder, PostHocGIB, masked_messages, random_masks, relaxed_sample, through, undirected
 from gib_nb.trainer import GIBConfig, GIBTrainer, InputFormat, Run, learning_rate, part_of, share_bound, train_epoch
 
 PATH = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
@@ -179,7 +179,33 @@ def test_only_the_mask_tells_the_classifier_of_edges():
     assert not torch.allclose(read(PATH), read(bent))
 
 
+def test_several_readers_answer_with_the_mean_of_their_logits():
+    model, batch, mask = model_of(readers=3), torch.zeros(4, dtype=torch.long), torch.tensor([1., 1, .5, .5, 0, 0])
+    for seen in (mask, None):
+        each = torch.stack([through(seen, reader, features(), PATH) for reader in model.classifier])
+        torch.testing.assert_close(model.answer(features(), PATH, batch, 1, seen), each.mean(0))
+        assert each.std(0).min() > 0
+        product = each.softmax(2).log().mean(0).softmax(1)  # a geometric mean of their probabilities
+        torch.testing.assert_close(model.answer(features(), PATH, batch, 1, seen).softmax(1), product)
+
+
 # ---- training
+
+def test_readers_that_learn_alone_do_not_hear_of_each_other(trees):
+    config = apart_config(**APART | {"readers": 2, "dropout": 0.})
+    form = InputFormat.of(trees.graphs)
+    run = Run(config, form, form.prepare(trees.train), form.prepare(trees.valid))
+    batch, gradients = Batch.from_data_list(run.train[:16]), {}
+    for scale in (1, 2):
+        torch.manual_seed(0)
+        with torch.no_grad():
+            run.model.classifier[1].head[-1].weight.mul_(scale)
+        run.model.zero_grad()
+        run.lesson(batch).backward()
+        gradients[scale] = [[weight.grad.clone() for weight in reader.parameters()] for reader in run.model.classifier]
+    same = [all(torch.equal(a, b) for a, b in zip(gradients[1][i], gradients[2][i])) for i in range(2)]
+    assert same == [True, False]
+
 
 def test_the_bound_by_hand():
     output = model_of(assign="edges")(features(), PATH)
@@ -210,7 +236,7 @@ def test_classifier_first_then_generator_then_classifier(trees):
     for epoch in range(config.epochs):
         before = snapshot()
         train_epoch(run)
-        assert changed(before) == ({"backbone", "generator"} if part_of(epoch, config)[0] == "main" else {"reader", "classifier"})
+        assert changed(before) == ({"backbone", "generator"} if part_of(epoch, config)[0] == "main" else {"classifier"})
     assert run.epochs[-1]["loss"] == pytest.approx(run.epochs[-1]["classification"] + share_bound(run.model.eval()(*whole(form.prepare(trees.valid))), config).item(), rel=1e-4)
 
 
@@ -252,8 +278,10 @@ def test_a_backbone_of_ones_own_reads_again(trees):
         def forward(self, x, edge_index):
             return self.conv(self.linear(x), edge_index).relu()
 
-    trainer = fitted(GIBConfig(encode_again=True, epochs=3, warmup=1, ramp=1, inner_steps=1, **SMALL), trees, backbone=Mean)
-    assert trainer.model.reader is not trainer.model.backbone and trainer.predict(trees.test).shape == (len(trees.test),)
+    trainer = fitted(GIBConfig(encode_again=True, readers=2, epochs=3, warmup=1, ramp=1, inner_steps=1, **SMALL), trees, backbone=Mean)
+    first, second = (reader.backbone for reader in trainer.model.classifier)
+    assert first is not second and trainer.model.backbone not in (first, second) and trainer.predict(trees.test).shape == (len(trees.test),)
+    assert not torch.equal(first.linear.weight, second.linear.weight)
 
 
 def test_post_hoc_with_edges_and_a_prior(trees):
@@ -276,6 +304,8 @@ def test_metrics_of_pyg_on_the_classifier_and_on_the_subgraph(trees, apart):
 @pytest.mark.parametrize("settings, words", [
     (dict(independent=True), "encode_again=True and a warm-up with independent=True"),
     (dict(independent=True, encode_again=True, warmup=0), "encode_again=True and a warm-up with independent=True"),
+    (dict(readers=2), "encode_again=True with several readers"),
+    (dict(readers=0), "readers as an integer ≥ 1"),
     (dict(closing=2), "independent=True with closing epochs"),
     (dict(independent=True, encode_again=True, warmup=50, ramp=0, closing=50), "epochs > warmup . ramp . closing = 100"),
     (dict(prior=0.), "prior as None or a share between 0 and 1"),

@@ -200,17 +200,17 @@ def test_connectivity_loss_is_that_of_the_assignment():
 
 @pytest.mark.parametrize("scale", [0., 1., 1e4, 1e30])
 def test_assignments_are_probabilities(scale):
-    "Column 0 is the probability to be in; also for extreme node embeddings."
+    "The paper's softmax over two logits, one of them 0; also for extreme node embeddings."
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         generator = SubgraphGenerator(4)
     x = (features(9) * scale).requires_grad_()
-    S = generator(x)
-    assert S.shape == (9, 2) and (S >= 0).all() and torch.allclose(S.sum(1), torch.ones(9))
-    S[:, 0].sum().backward()
+    p = generator(x)
+    assert p.shape == (9,) and ((p >= 0) & (p <= 1)).all()
+    p.sum().backward()
     assert x.grad.isfinite().all()
     logits = torch.cat([generator.score(x), torch.zeros(9, 1)], 1)
-    torch.testing.assert_close(S, logits.softmax(1))
+    torch.testing.assert_close(p, logits.softmax(1)[:, 0])
 
 
 def test_an_untrained_assignment_lies_around_one_half():

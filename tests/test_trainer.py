@@ -138,8 +138,7 @@ class Selects(nn.Module):
         self.probability = probability
 
     def forward(self, x):
-        p = self.probability(x)
-        return torch.stack([p, 1 - p], 1)
+        return self.probability(x)
 
 
 KEEPS = {"motif": lambda x: x[:, 0], "all": lambda x: torch.ones(len(x)), "none": lambda x: torch.zeros(len(x)),
