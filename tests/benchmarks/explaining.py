@@ -6,7 +6,8 @@ import numpy as np
 import torch
 from torch_geometric.loader import DataLoader
 
-from gib_nb.comparison import GraphClassifier, apart_config, edge_methods
+from gib_nb.backbones import GraphClassifier
+from gib_nb.comparison import apart_config, edge_methods
 from gib_nb.data import load_dataset, motif_dataset
 from gib_nb.trainer import GIBConfig, GIBTrainer
 

@@ -1,0 +1,204 @@
+"Networks without a bottleneck: every batch as its graphs alone, any order, the trainer, and attention as an explanation."
+import math
+
+import numpy as np
+import pytest
+import torch
+from sklearn.exceptions import NotFittedError
+from torch_geometric.data import Batch, Data
+
+from gib_nb.baselines import (NETWORKS, AttentionPool, DiffPool, NetworkTrainer, SortPool, StructureBlind, TopAttention, graph_by_graph, random_half, top_share)
+from gib_nb.data import motif_dataset
+
+EDGES = torch.tensor([[0, 1, 1, 2, 2, 3, 3, 4, 4, 0], [1, 0, 2, 1, 3, 2, 4, 3, 0, 4]])
+
+
+def features(n, seed=0):
+    return torch.rand(n, 3, generator=torch.Generator().manual_seed(seed))
+
+
+def network(name, **more):
+    torch.manual_seed(0)
+    return NETWORKS[name](3, 2, 8, 3, **more).eval()
+
+
+@pytest.fixture(scope="module")
+def trees():
+    return motif_dataset(60, base_nodes=6)
+
+
+ODD = [(features(5, 1), EDGES), (features(1), EDGES[:, :0]), (features(4, 2), EDGES[:, :0]), (features(5, 3), EDGES[:, :8]), (features(2, 4), EDGES[:, :2])]
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_batch_is_answered_as_its_graphs(name):
+    model, batch = network(name), Batch.from_data_list([Data(x=x, edge_index=edges) for x, edges in ODD])
+    together = model(batch.x, batch.edge_index, batch.batch, len(ODD) + 1)
+    assert together.shape == (len(ODD) + 1, 2) and together.isfinite().all()  # the last graph has no nodes
+    for row, (x, edges) in zip(together, ODD):
+        torch.testing.assert_close(model(x, edges)[0], row, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_order_of_nodes_and_edges_does_not_matter(name):
+    model, x, nodes, edges = network(name), features(5), torch.tensor([2, 0, 4, 3, 1]), torch.tensor([5, 1, 2, 0, 9, 4, 3, 8, 7, 6])
+    torch.testing.assert_close(model(x[nodes], nodes.argsort()[EDGES[:, edges]]), model(x, EDGES), atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_nodes_of_graphs_may_lie_mixed(name):
+    model, graphs = network(name), Batch.from_data_list([Data(x=x, edge_index=edges) for x, edges in ODD])
+    order = torch.randperm(len(graphs.x), generator=torch.Generator().manual_seed(0))
+    mixed = model(graphs.x[order], order.argsort()[graphs.edge_index], graphs.batch[order], len(ODD))
+    torch.testing.assert_close(mixed, model(graphs.x, graphs.edge_index, graphs.batch, len(ODD)), atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_every_weight_learns(name):
+    torch.manual_seed(0)
+    model = NETWORKS[name](3, 2, 8, 3).train()
+    batch = Batch.from_data_list([Data(x=features(5, seed) + 1, edge_index=EDGES) for seed in range(8)])
+    torch.nn.functional.cross_entropy(model(batch.x, batch.edge_index, batch.batch), torch.arange(8) % 2).backward()
+    unused = ["pools.0.select.weight", "pools.1.select.weight"] if name == "asa_pool" else []  # PyG's ASAPooling carries a projection that it does not use
+    assert [key for key, weight in model.named_parameters() if weight.grad is None or not weight.grad.isfinite().all()] == unused
+
+
+def test_graph_by_graph_keeps_the_graphs():
+    x, batch, edges = torch.arange(4.)[:, None], torch.tensor([1, 0, 1, 0]), torch.tensor([[0, 2, 1, 3], [2, 0, 3, 1]])
+    nodes, sorted_edges, sorted_batch, count = graph_by_graph(x, edges, batch, None)
+    assert sorted_batch.tolist() == [0, 0, 1, 1] and count == 2 and nodes[:, 0].tolist() == [1, 3, 0, 2]
+    assert {tuple(nodes[edge, 0].tolist()) for edge in sorted_edges.t()} == {tuple(x[edge, 0].tolist()) for edge in edges.t()}
+
+
+@pytest.mark.parametrize("room", [1, 30, 10 ** 9])
+def test_diff_pool_does_not_depend_on_its_groups(room):
+    batch = Batch.from_data_list([Data(x=x, edge_index=edges) for x, edges in ODD])
+    answers = []
+    for entries in (room, 4_000_000):
+        torch.manual_seed(0)
+        answers.append(DiffPool(3, 2, 8, 3, nodes=8, room=entries).eval()(batch.x, batch.edge_index, batch.batch))
+    torch.testing.assert_close(*answers)
+
+
+def test_sort_pool_reads_the_nodes_with_the_largest_last_channel():
+    torch.manual_seed(0)
+    model, x = SortPool(3, 2, 8, 1, k=5).eval(), features(9)
+    edges = torch.empty(2, 0, dtype=torch.long)
+    last = model.convs[0](x, edges)[:, -1]
+    changed = x.clone()
+    changed[last.argmin()] = x[last.argmin()] - 1e-4  # it stays the last of nine, and is not read
+    assert torch.equal(model(x, edges), model(changed, edges))
+
+
+def test_structure_blind_sees_no_edges_and_counts_features():
+    torch.manual_seed(0)
+    model, x = StructureBlind(3, 2, 8).eval(), features(5)
+    assert torch.equal(model(x, EDGES), model(x, EDGES[:, :2]))
+    torch.testing.assert_close(model(x, EDGES), model(x.sum(0, keepdim=True), EDGES[:, :0]))
+
+
+@pytest.mark.parametrize("share", [.1, .5, .7, 1.])
+def test_top_share_against_the_plain_way(share):
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(20):
+        batch = torch.randint(4, (23,), generator=generator)
+        values = torch.randint(5, (23,), generator=generator).double()  # with ties
+        expected = torch.zeros(23, dtype=torch.bool)
+        for graph in batch.unique().tolist():
+            mine = (batch == graph).nonzero()[:, 0].tolist()
+            best = sorted(mine, key=lambda i: (-values[i], i))[:math.ceil(share * len(mine) - 1e-9)]
+            expected[best] = True
+        assert torch.equal(top_share(values, batch, share), expected)
+
+
+def test_a_random_half_is_half_and_says_the_same_again(trees):
+    halves, again = random_half(trees.train, 3), random_half(trees.train, 3)
+    for graph, half, same in zip(trees.train, halves, again):
+        assert half.num_nodes == math.ceil(graph.num_nodes / 2) and torch.equal(half.edge_index, same.edge_index) and half.y == graph.y
+        assert half.num_edges < graph.num_edges and (not half.num_edges or int(half.edge_index.max()) < half.num_nodes)
+    other = random_half(trees.train, 4)
+    assert any(a.num_edges != b.num_edges for a, b in zip(halves, other))
+
+
+# ---- the trainer
+
+def test_one_seed_one_result(trees):
+    fit = lambda seed: NetworkTrainer("gcn", 8, epochs=3, seed=seed).fit(trees.train, trees.valid)
+    first, again, other = fit(1), fit(1), fit(2)
+    assert first.losses == again.losses != other.losses and first.loss == min(first.losses) == first.losses[first.best_epoch]
+    assert np.array_equal(first.predict_proba(trees.test), again.predict_proba(trees.test))
+
+
+def test_predictions_and_scores(trees):
+    trainer = NetworkTrainer("graphsage", 8, epochs=3).fit(trees.train, trees.valid)
+    y, p = np.array([int(graph.y) for graph in trees.test]), trainer.predict_proba(trees.test)
+    assert p.shape == (len(y), 2) and np.allclose(p.sum(1), 1) and trainer.score(trees.test) == (p.argmax(1) == y).mean() == (trainer.predict(trees.test) == y).mean()
+    assert trainer.score(iter(trees.test)) == trainer.score(trees.test)
+
+
+def test_values_keep_their_units():
+    generator = torch.Generator().manual_seed(0)
+    graphs = [Data(x=torch.rand(5, 3, generator=generator), edge_index=EDGES) for _ in range(120)]
+    for graph in graphs:
+        graph.y = 1000 + 50 * graph.x[:, 0].mean()[None]
+    trainer = NetworkTrainer("gin", 16, epochs=30, learning_rate=.01).fit(graphs[:80], graphs[80:100])
+    assert abs(trainer.predict(graphs[100:]).mean() - 1025) < 10 and trainer.score(graphs[100:]) > .5
+    with pytest.raises(ValueError, match="expected a classification model"):
+        trainer.predict_proba(graphs[100:])
+
+
+def test_it_stops_when_nothing_improves(trees):
+    trainer = NetworkTrainer("gin", 8, epochs=60, patience=2, learning_rate=.05).fit(trees.train, trees.valid)
+    assert len(trainer.losses) == min(60, trainer.best_epoch + 3)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_graphs_without_features_are_read_by_degree(name):
+    graphs = [Data(edge_index=EDGES if i % 2 else EDGES[:, :8], num_nodes=5, y=torch.tensor([i % 2])) for i in range(20)]
+    trainer = NetworkTrainer(name, 8, epochs=2).fit(graphs[:16], graphs[16:])
+    assert trainer.predict_proba(graphs).shape == (20, 2)
+
+
+def test_what_cannot_be_trained_is_refused(trees):
+    with pytest.raises(ValueError, match="network to be one of sort_pool"):
+        NetworkTrainer("transformer")
+    with pytest.raises(NotFittedError, match="call fit first"):
+        NetworkTrainer().predict(trees.test)
+    with pytest.raises(FloatingPointError, match="lower learning_rate"):
+        NetworkTrainer(lambda i, o: Broken(o), epochs=1).fit(trees.train, trees.valid)
+
+
+class Broken(torch.nn.Module):
+    def __init__(self, out):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.full((out,), float("nan")))
+
+    def forward(self, x, edge_index, batch, num_graphs):
+        return self.weight.expand(num_graphs, -1)
+
+
+# ---- attention
+
+def test_attention_sums_to_one_and_is_what_pools():
+    torch.manual_seed(0)
+    model, batch = AttentionPool(3, 2, 8).eval(), Batch.from_data_list([Data(x=x, edge_index=edges) for x, edges in ODD])
+    weights, nodes = model.attention(batch.x, batch.edge_index, batch.batch), model.backbone(batch.x, batch.edge_index)
+    sums = torch.zeros(len(ODD)).index_add(0, batch.batch, weights)
+    torch.testing.assert_close(sums, torch.ones(len(ODD)))
+    pooled = torch.zeros(len(ODD), nodes.size(1)).index_add(0, batch.batch, weights[:, None] * nodes)
+    torch.testing.assert_close(model.head(pooled), model(batch.x, batch.edge_index, batch.batch))
+
+
+def test_the_half_with_the_largest_attention_is_the_subgraph(trees):
+    trainer = NetworkTrainer("att_pool", 8, epochs=2).fit(trees.train, trees.valid)
+    for share in (.5, .7, 1.):
+        for graph, e in zip(trees.test, TopAttention(trainer, share).subgraphs(trees.test)):
+            assert int(e.selected.sum()) == math.ceil(share * graph.num_nodes - 1e-9) and e.node_mask.max() == 1
+            kept, left = e.node_mask[e.selected], e.node_mask[~e.selected]
+            assert not len(left) or kept.min() >= left.max()
+            assert e.components >= 1 and e.validate()
+    for share, words in ((0, "share above 0"), (1.2, "share above 0")):
+        with pytest.raises(ValueError, match=words):
+            TopAttention(trainer, share)
+    with pytest.raises(ValueError, match='fitted NetworkTrainer."att_pool".'):
+        TopAttention(NetworkTrainer("gin"))
