@@ -775,13 +775,20 @@ def app_command(
         raise OSError(str(error)) from error
 
 # %% ../nbs/17_cli.ipynb #b3b63c84
-TABLES = {"explanation": ["motif", "Mutagenicity"], "ablation": ["Mutagenicity"]}  # table → its data sets
-REPRODUCED = """tables:
-  explanation   a GIB beside PyG's GNNExplainer, PGExplainer, attention, integrated gradients and random edges, on motif graphs
-                and on Mutagenicity (its data in --data or GIB_NB_DATA); some minutes for each seed and data set
-  ablation      the GIB whose classifier learns apart, each of its parts taken out, on Mutagenicity; a quarter of an hour for each seed
+TABLES = {  # table → its data sets, the options that it has beside those of all tables, the room of its cells
+    "classification": (["MUTAG", "PROTEINS", "IMDB-BINARY", "DD"], ("methods", "folds", "layers", "hidden"), "classification"),
+    "explanation": (["motif", "Mutagenicity"], ("seeds", "limit"), "comparison"),
+    "ablation": (["Mutagenicity"], ("seeds",), "comparison"),
+}
+REPRODUCED = """tables, with published data from --data or GIB_NB_DATA:
+  classification   the paper's table 2: poolings, plain networks and GIBs on ten folds of four data sets; hours
+  explanation      a GIB beside PyG's GNNExplainer, PGExplainer, attention, integrated gradients and random edges, on motif graphs
+                   and on Mutagenicity; some minutes for each seed and data set
+  ablation         the GIB whose classifier learns apart, each of its parts taken out, on Mutagenicity; half an hour for each seed
 
 examples:
+  gib-nb reproduce TABLE --help                               its options
+  gib-nb reproduce classification --datasets MUTAG --methods GIN GIN+GIB
   gib-nb reproduce explanation --seeds 2 --datasets motif     a first look
   gib-nb reproduce explanation --jobs 2                       all of it; stopped, it goes on where it was
 """
@@ -789,22 +796,35 @@ examples:
 def reproduce_command(
     args,  # parsed arguments
 ) -> int:  # exit code
-    "Compute the cells that are missing, write TABLE.json and print mean ± standard deviation over the seeds."
-    from gib_nb import comparison
-    from gib_nb.sweep import completed, grid, shorten, sweep
+    "Compute the cells that are missing, write TABLE.json and print the table."
+    from gib_nb.sweep import completed, shorten, sweep
 
-    folder, datasets = pathlib.Path(args.out), args.datasets or TABLES[args.table]
-    settings = {"most": args.limit} if args.table == "explanation" else {}
-    cells = grid(dataset=datasets, seed=list(range(args.seeds)), root=args.data, epochs=args.epochs, **settings)
-    rows = completed(sweep(getattr(comparison, f"{args.table}_cell"), cells, folder / "cells", args.jobs, args.progress))
+    folder, (datasets, _, module) = pathlib.Path(args.out), TABLES[args.table]
+    room = importlib.import_module(f"gib_nb.{module}")
+    cells = _cells(args, room, args.datasets or datasets)
+    rows = completed(sweep(getattr(room, f"{args.table}_cell"), cells, folder / "cells", args.jobs, args.progress))
     for row in rows:
         del row["root"]  # a path of this computer
     _write_json(folder / f"{args.table}.json", shorten({"rows": rows} | surroundings()))
-    for dataset in datasets:
-        print(f"{dataset}, {args.seeds} seeds, mean ± standard deviation")
-        print(_score_table([row for row in rows if row["dataset"] == dataset]))
+    print(room.accuracy_table(rows).to_string() if args.table == "classification" else _score_tables(rows))
     print(f"every value is in {folder / args.table}.json")
     return 0
+
+def _cells(args, room, datasets):
+    "Settings of the cells of a table."
+    from gib_nb.sweep import grid
+
+    if args.table == "classification":
+        return room.classification_grid(datasets, args.methods, args.folds, args.layers, args.hidden, args.epochs, root=args.data)
+    most = {"most": args.limit} if args.table == "explanation" else {}
+    return grid(dataset=datasets, seed=list(range(args.seeds)), root=args.data, epochs=args.epochs, **most)
+
+def _score_tables(rows):
+    "A table for each data set."
+    parts = {}
+    for row in rows:
+        parts.setdefault(row["dataset"], []).append(row)
+    return "\n".join(f"{dataset}, {len(part)} seeds, mean ± standard deviation\n{_score_table(part)}" for dataset, part in parts.items())
 
 def _score_table(rows):
     "Methods in rows, scores in columns."
@@ -835,8 +855,11 @@ def build_parser():
     _add_app_options(app)
     reproduce = commands.add_parser("reproduce", help="make a table of results anew", usage="gib-nb reproduce TABLE [options]", epilog=REPRODUCED,
                                     description="Train, measure and write a table of results with every single value.", **plain)
-    _add_reproduce_options(reproduce)
-    for command, run in ((train, train_command), (explain, explain_command), (app, app_command), (reproduce, reproduce_command)):
+    tables = reproduce.add_subparsers(dest="table", metavar="TABLE", required=True)
+    made = [tables.add_parser(table, usage=f"gib-nb reproduce {table} [options]", **plain) for table in TABLES]
+    for table, command in zip(TABLES, made):
+        _add_reproduce_options(command, table)
+    for command, run in ((train, train_command), (explain, explain_command), (app, app_command), *((table, reproduce_command) for table in made)):
         command.add_argument("--no-progress", dest="progress", action="store_false", help="say nothing on the way")
         command.add_argument("--debug", action="store_true", help="show where in the program an error arose")
         command.set_defaults(run=run)
@@ -867,12 +890,21 @@ def _add_app_options(parser):
     parser.add_argument("--no-browser", dest="show", action="store_false", help="do not open a browser")
 
 
-def _add_reproduce_options(parser):
-    parser.add_argument("table", metavar="TABLE", choices=TABLES, help=f"one of {', '.join(TABLES)}")
-    parser.add_argument("--datasets", nargs="+", metavar="NAME", help="motif, Mutagenicity (default: all of the table)")
-    parser.add_argument("--seeds", type=int, default=10, metavar="N", help="seeds 0 to N − 1 of split and weights (default: 10)")
-    parser.add_argument("--epochs", type=int, default=60, metavar="N", help="epochs of every training (default: 60)")
-    parser.add_argument("--limit", type=int, default=100, metavar="N", help="explain at most N test graphs (default: 100)")
+def _add_reproduce_options(parser, table):
+    datasets, more, _ = TABLES[table]
+    special = {
+        "methods": dict(nargs="+", metavar="NAME", help="such as GIN, GIN+GIB or DiffPool (default: all)"),
+        "folds": dict(type=int, default=10, metavar="N", help="the first N of ten folds (default: 10)"),
+        "layers": dict(type=int, nargs="+", default=[2, 4], metavar="N", help="depths to choose from by validation loss (default: 2 4)"),
+        "hidden": dict(type=int, nargs="+", default=[32, 64], metavar="N", help="widths to choose from by validation loss (default: 32 64)"),
+        "seeds": dict(type=int, default=10, metavar="N", help="seeds 0 to N − 1 of split and weights (default: 10)"),
+        "limit": dict(type=int, default=100, metavar="N", help="explain at most N test graphs (default: 100)"),
+    }
+    epochs = 100 if table == "classification" else 60
+    parser.add_argument("--datasets", nargs="+", metavar="NAME", help=f"default: {' '.join(datasets)}")
+    for name in more:
+        parser.add_argument(f"--{name}", **special[name])
+    parser.add_argument("--epochs", type=int, default=epochs, metavar="N", help=f"epochs of every training (default: {epochs})")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes (default: 1)")
     parser.add_argument("--data", metavar="DIR", help="folder with published data sets (default: the environment variable GIB_NB_DATA)")
     parser.add_argument("--out", default="results", metavar="DIR", help="folder for the table and finished cells (default: results)")

@@ -1,0 +1,114 @@
+"The protocol of the paper's table 2: cells, the choice of sizes, the table, and paired differences."
+import json
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from gib_nb import classification, cli
+from gib_nb.baselines import NETWORKS
+from gib_nb.classification import (BOTTLENECKS, DATASETS, METHODS, PAPER, PLAIN, accuracy_table, chosen, classification_cell, classification_grid, gib_settings,
+                                   paired)
+from gib_nb.data import load_dataset
+from gib_nb.trainer import GIBConfig
+
+
+def row(method="GIN", fold=0, layers=2, hidden=32, loss=.5, accuracy=.8, dataset="MUTAG", seed=0):
+    return dict(dataset=dataset, method=method, fold=fold, num_layers=layers, hidden_channels=hidden, loss=loss, accuracy=accuracy, seed=seed)
+
+
+def test_methods_are_those_of_the_paper_and_the_trivial_ones():
+    assert set(PAPER) < set(METHODS) and len(PAPER) == 13 and set(PLAIN.values()) <= set(NETWORKS)
+    assert {"majority class", "structure-blind", "random half", "GIN+GIB, β = 0"} <= set(METHODS)
+    assert all(set(values) == set(DATASETS) and all(.5 < mean < 1 > spread > 0 for mean, spread in values.values()) for values in PAPER.values())
+
+
+@pytest.mark.parametrize("epochs", [1, 4, 100])
+@pytest.mark.parametrize("method", BOTTLENECKS)
+def test_settings_of_gibs_can_be_trained(method, epochs):
+    config = GIBConfig(**gib_settings(epochs, **BOTTLENECKS[method]))
+    assert config.beta == (0 if "β = 0" in method else .03) and config.epochs == epochs
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_cell_of_every_method(method):
+    cell = lambda fold: classification_cell("motif", method, fold, 8, 2, epochs=2)
+    found = cell(1)
+    assert math.isfinite(found["loss"]) and 0 <= found["accuracy"] <= 1 and found["seconds"] > 0 and json.dumps(found)
+    again = cell(1)
+    assert {**found, "seconds": 0} == {**again, "seconds": 0}
+
+
+def test_the_majority_class_by_hand():
+    data = load_dataset("motif").folds()[3]
+    y = lambda part: np.array([int(graph.y) for graph in part])
+    share = np.bincount(y(data.train)) / len(data.train)
+    found = classification_cell("motif", "majority class", 3)
+    assert found["accuracy"] == (y(data.test) == share.argmax()).mean() and found["loss"] == pytest.approx(-np.log(share[y(data.valid)]).mean())
+
+
+def test_training_never_sees_the_test_fold(monkeypatch):
+    seen = []
+
+    class Spy:
+        loss = .5
+
+        def __init__(self, *_, **__):
+            pass
+
+        def fit(self, train, valid):
+            seen.append((train, valid))
+            return self
+
+        def score(self, graphs):
+            return len(graphs)
+
+    monkeypatch.setattr(classification, "NetworkTrainer", Spy)
+    found, data = classification_cell("motif", "GIN", 4), load_dataset("motif").folds()[4]
+    train, valid = seen[0]
+    assert found["accuracy"] == len(data.test) and len(train) + len(valid) + len(data.test) == len(data)
+    key = lambda graph: (graph.edge_index.tolist(), int(graph.y), graph.num_nodes)
+    assert [key(graph) for graph in valid] == [key(graph) for graph in load_dataset("motif").folds()[3].test]  # the fold before
+
+
+def test_the_grid():
+    cells = classification_grid(["MUTAG", "DD"], ["GIN", "majority class"], folds=3, layers=(1, 2), hidden=(8, 16))
+    assert len(cells) == 2 * (3 * 4 + 3) and all(set(cell) == set(cells[0]) for cell in cells)
+    with pytest.raises(ValueError, match="expected methods among SortPool.*got Perceptron"):
+        classification_grid(["MUTAG"], ["GIN", "Perceptron"])
+
+
+def test_sizes_are_chosen_by_the_validation_loss_alone():
+    rows = [row(fold=fold, layers=layers, loss=loss, accuracy=accuracy) for layers, loss, accuracy in ((2, .5, .99), (4, .4, .7)) for fold in range(3)]
+    assert [found["num_layers"] for found in chosen(rows)["MUTAG", "GIN"]] == [4, 4, 4]
+    assert accuracy_table(rows)["MUTAG"]["GIN"] == "0.700 ± 0.000" and accuracy_table(rows)["MUTAG, paper"]["GIN"] == "0.825 ± 0.068"
+    table = accuracy_table(rows + [row("GAT", dataset="DD")])
+    assert list(table.index) == ["GIN", "GAT"] and table["MUTAG"]["GAT"] == table["DD"]["GIN"] == ""
+    with pytest.raises(ValueError, match="same folds for all sizes"):
+        chosen(rows[:-1])
+
+
+def test_paired_differences_against_scipy():
+    generator = np.random.default_rng(0)
+    a, b = generator.random(10), generator.random(10)
+    rows = [row("GIN+GIB", i, accuracy=a[i]) for i in reversed(range(10))] + [row("GIN", i, accuracy=b[i]) for i in range(10)]
+    found = paired(rows, "GIN+GIB", "GIN")["MUTAG"]
+    assert found["difference"] == pytest.approx((a - b).mean()) and found["p"] == pytest.approx(stats.ttest_rel(a, b).pvalue)
+    assert paired(rows, "GIN", "GIN")["MUTAG"] == {"difference": 0., "std": 0., "p": 1.}
+    assert paired(rows, "GIN", "GAT") == {}
+    with pytest.raises(ValueError, match="on the same folds of MUTAG"):
+        paired(rows[1:], "GIN+GIB", "GIN")
+
+
+def test_the_command_goes_on_where_it_was(tmp_path, capsys):
+    words = ["reproduce", "classification", "--datasets", "motif", "--methods", "majority class", "structure-blind", "--folds", "2", "--layers", "1", "--hidden", "8",
+             "--epochs", "1", "--out", str(tmp_path), "--no-progress"]
+    assert cli.main(words) == 0 and "structure-blind" in capsys.readouterr().out
+    cells = {path: path.stat().st_mtime_ns for path in (tmp_path / "cells").iterdir()}
+    gone = next(iter(cells))
+    gone.unlink()
+    assert cli.main(words) == 0 and len(cells) == 4
+    assert [path for path, time in cells.items() if path.stat().st_mtime_ns != time] == [gone]
+    record = json.loads((tmp_path / "classification.json").read_text())
+    assert len(record["rows"]) == 4 and "versions" in record and "root" not in record["rows"][0]
