@@ -40,7 +40,7 @@ def edge_scores(
     result = {"recall": both / max(int(real.sum()), 1), "precision": both / max(int(kept.sum()), 1), "kept": float(kept.double().mean())}
     if value is not None:
         precision, recall, _ = precision_recall_curve(real, value)
-        best = np.maximum.accumulate(precision)  # the best precision at no less recall; recall falls along the arrays
+        best, recall = np.maximum.accumulate(precision[:-1]), recall[:-1]  # the best precision at no less recall, which falls along the arrays; the last point is no cut
         result |= {"auc": float(roc_auc_score(real, value)), "curve": [float(best[recall >= level - 1e-12][-1]) for level in np.linspace(0, 1, points)]}
     return result
 
