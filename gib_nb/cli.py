@@ -7,7 +7,7 @@ __all__ = ['OPTIONS', 'CHECKPOINT', 'RESULTS', 'STYLE', 'POLICY', 'COLUMNS', 'FI
            'EXPLAINED', 'APP_EXAMPLES', 'TABLES', 'REPRODUCED', 'config_fields', 'baselines', 'measure',
            'limit_dataset', 'claim_folder', 'train_run', 'score_rows', 'subgraph_rows', 'all_warnings',
            'gallery_choice', 'molecule_figure', 'report_html', 'fold_summary', 'results_text', 'train_command',
-           'smiles_lines', 'explain_lines', 'csv_row', 'explanations_html', 'explain_command', 'app_command',
+           'smiles_lines', 'explain_lines', 'csv_row', 'explanations_html', 'explain_command', 'app_command', 'Table',
            'reproduce_command', 'build_parser', 'main']
 
 # %% ../nbs/17_cli.ipynb #26ed896a
@@ -28,6 +28,7 @@ import shlex
 import sys
 import time
 import warnings
+from typing import NamedTuple
 
 from .explain import explain_molecules, explain_smiles, inline_svg, oracle_of, starter_model, subgraph_numbers
 from .plots import ORANGE, graph_svg, probability_figure, shade
@@ -775,13 +776,25 @@ def app_command(
         raise OSError(str(error)) from error
 
 # %% ../nbs/17_cli.ipynb #b3b63c84
-TABLES = {  # table → its data sets, the options that it has beside those of all tables, the room of its cells
-    "classification": (["MUTAG", "PROTEINS", "IMDB-BINARY", "DD"], ("methods", "folds", "layers", "hidden"), "classification"),
-    "explanation": (["motif", "Mutagenicity"], ("seeds", "limit"), "comparison"),
-    "ablation": (["Mutagenicity"], ("seeds",), "comparison"),
+class Table(NamedTuple):
+    "What the command needs to know of a table of results."
+    room: str            # the module of its cells
+    datasets: list[str]  # unless others are asked for
+    options: tuple       # that it has beside those of all tables
+    epochs: int          # default
+    seeds: int = 10      # default
+
+TABLES = {
+    "classification": Table("classification", ["MUTAG", "PROTEINS", "IMDB-BINARY", "DD"], ("methods", "folds", "layers", "hidden"), 100),
+    "interpretation": Table("interpretation", ["QED", "DRD2", "HLM", "MLM"], ("methods", "seeds", "limit", "molecules"), 30, 1),
+    "denoising": Table("denoising", ["MUTAG"], ("methods", "seeds"), 100, 20),
+    "explanation": Table("comparison", ["motif", "Mutagenicity"], ("seeds", "limit"), 60),
+    "ablation": Table("comparison", ["Mutagenicity"], ("seeds",), 60),
 }
 REPRODUCED = """tables, with published data from --data or GIB_NB_DATA:
   classification   the paper's table 2: poolings, plain networks and GIBs on ten folds of four data sets; hours
+  interpretation   the paper's tables 1 and 3: the property of fragments against the share of atoms kept; hours
+  denoising        the paper's table 4: which edges of MUTAG are real, 20 seeds; minutes
   explanation      a GIB beside PyG's GNNExplainer, PGExplainer, attention, integrated gradients and random edges, on motif graphs
                    and on Mutagenicity; some minutes for each seed and data set
   ablation         the GIB whose classifier learns apart, each of its parts taken out, on Mutagenicity; half an hour for each seed
@@ -799,14 +812,14 @@ def reproduce_command(
     "Compute the cells that are missing, write TABLE.json and print the table."
     from gib_nb.sweep import completed, shorten, sweep
 
-    folder, (datasets, _, module) = pathlib.Path(args.out), TABLES[args.table]
-    room = importlib.import_module(f"gib_nb.{module}")
-    cells = _cells(args, room, args.datasets or datasets)
+    folder, table = pathlib.Path(args.out), TABLES[args.table]
+    room = importlib.import_module(f"gib_nb.{table.room}")
+    cells = _cells(args, room, args.datasets or table.datasets)
     rows = completed(sweep(getattr(room, f"{args.table}_cell"), cells, folder / "cells", args.jobs, args.progress))
     for row in rows:
         del row["root"]  # a path of this computer
     _write_json(folder / f"{args.table}.json", shorten({"rows": rows} | surroundings()))
-    print(room.accuracy_table(rows).to_string() if args.table == "classification" else _score_tables(rows))
+    print(room.accuracy_table(rows).to_string() if args.table == "classification" else _score_tables(rows if table.room == "comparison" else _by_seed(rows)))
     print(f"every value is in {folder / args.table}.json")
     return 0
 
@@ -816,8 +829,22 @@ def _cells(args, room, datasets):
 
     if args.table == "classification":
         return room.classification_grid(datasets, args.methods, args.folds, args.layers, args.hidden, args.epochs, root=args.data)
-    most = {"most": args.limit} if args.table == "explanation" else {}
-    return grid(dataset=datasets, seed=list(range(args.seeds)), root=args.data, epochs=args.epochs, **most)
+    more = {"most": args.limit} if hasattr(args, "limit") else {}
+    if hasattr(args, "methods"):
+        if unknown := [method for method in args.methods or () if method not in room.METHODS]:
+            raise ValueError(f"expected methods among {', '.join(room.METHODS)} (got {', '.join(unknown)})")
+        more |= {"method": args.methods or list(room.METHODS)}
+    if hasattr(args, "molecules"):
+        more |= {"limit": args.molecules}
+    return grid(dataset=datasets, seed=list(range(args.seeds)), root=args.data, epochs=args.epochs, **more)
+
+def _by_seed(rows):
+    "A row for each data set and seed, with the numbers of every method, from rows of single methods."
+    found = {}
+    for row in rows:
+        numbers = {name: value for name, value in row.items() if isinstance(value, float) and name not in ("seed", "limit")}
+        found.setdefault((row["dataset"], row["seed"]), {"dataset": row["dataset"], "seed": row["seed"]})[row["method"]] = numbers
+    return list(found.values())
 
 def _score_tables(rows):
     "A table for each data set."
@@ -831,8 +858,9 @@ def _score_table(rows):
     from gib_nb.sweep import spread
 
     names = [name for name, value in rows[0].items() if isinstance(value, dict)]
-    scores = list(rows[0][names[0]])
-    lines = [[name, *("{:.3f} ± {:.3f}".format(*spread([row[name][score] for row in rows])) for score in scores)] for name in names]
+    scores = list(dict.fromkeys(score for row in rows for name in names for score in row[name]))
+    text = lambda values: "" if not values else "{:.3f} ± {:.3f}".format(*spread(values))
+    lines = [[name, *(text([row[name][score] for row in rows if score in row[name]]) for score in scores)] for name in names]
     return "\n".join("  ".join(f"{text:<29}" if k == 0 else f"{text:>15}" for k, text in enumerate(line)) for line in [["", *scores], *lines]) + "\n"
 
 # %% ../nbs/17_cli.ipynb #9c0529f3
@@ -891,16 +919,16 @@ def _add_app_options(parser):
 
 
 def _add_reproduce_options(parser, table):
-    datasets, more, _ = TABLES[table]
+    _, datasets, more, epochs, seeds = TABLES[table]
     special = {
-        "methods": dict(nargs="+", metavar="NAME", help="such as GIN, GIN+GIB or DiffPool (default: all)"),
+        "methods": dict(nargs="+", metavar="NAME", help="some of its methods, in quotes where they have blanks (default: all)"),
         "folds": dict(type=int, default=10, metavar="N", help="the first N of ten folds (default: 10)"),
         "layers": dict(type=int, nargs="+", default=[2, 4], metavar="N", help="depths to choose from by validation loss (default: 2 4)"),
         "hidden": dict(type=int, nargs="+", default=[32, 64], metavar="N", help="widths to choose from by validation loss (default: 32 64)"),
-        "seeds": dict(type=int, default=10, metavar="N", help="seeds 0 to N − 1 of split and weights (default: 10)"),
+        "seeds": dict(type=int, default=seeds, metavar="N", help=f"seeds 0 to N − 1 of split and weights (default: {seeds})"),
         "limit": dict(type=int, default=100, metavar="N", help="explain at most N test graphs (default: 100)"),
+        "molecules": dict(type=int, metavar="N", help="use only N molecules of each set, for a first look"),
     }
-    epochs = 100 if table == "classification" else 60
     parser.add_argument("--datasets", nargs="+", metavar="NAME", help=f"default: {' '.join(datasets)}")
     for name in more:
         parser.add_argument(f"--{name}", **special[name])

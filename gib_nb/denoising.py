@@ -49,6 +49,7 @@ GIB = dict(backbone="gcn", num_layers=2, hidden_channels=32, readout="sum", lear
 METHODS = ["keep all", "random half", "low degree", "GCN", "DiffPool", "GCN+Att05", "GCN+Att07", "GCN+GIB"]
 
 def denoising_cell(
+    dataset: str = "MUTAG",   # as in `load_dataset`
     method: str = "GCN+GIB",  # one of `METHODS`
     seed: int = 0,            # of noise, split and weights
     epochs: int = 100,
@@ -56,7 +57,7 @@ def denoising_cell(
     **settings,               # of `GIBConfig`, instead of those in `GIB`
 ) -> dict:  # `edge_scores` where the method chooses edges, accuracy where it classifies, seconds
     "Train one method and score it on the test graphs."
-    data, start = denoising_dataset(root=root, seed=seed), time.perf_counter()
+    data, start = denoising_dataset(dataset, root=root, seed=seed), time.perf_counter()
     if method in ("GCN", "DiffPool"):
         trainer = NetworkTrainer({"GCN": "gcn", "DiffPool": "diff_pool"}[method], 32, 2, epochs=epochs, learning_rate=.01, seed=seed).fit(data.train, data.valid)
         return {"accuracy": trainer.score(data.test), "seconds": time.perf_counter() - start}

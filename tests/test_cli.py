@@ -560,3 +560,30 @@ def test_reproduce_writes_every_value_and_goes_on(tmp_path, monkeypatch, capsys)
     said = capsys.readouterr().out
     assert "0.950 ± 0.071" in said and "random edges" in said
     assert cli.main(arguments) == 0 and len(asked) == 2  # all cells are there
+
+
+def test_reproduce_tables_of_single_methods(tmp_path, monkeypatch, capsys):
+    from gib_nb import denoising
+
+    def cell(dataset, method, seed, root, epochs):
+        return {"recall": .5 + .1 * seed, "curve": [1., .8]} | ({} if method == "keep all" else {"accuracy": .75})
+
+    monkeypatch.setattr(denoising, "denoising_cell", cell)
+    words = ["reproduce", "denoising", "--methods", "keep all", "GCN+GIB", "--seeds", "2", "--out", str(tmp_path), "--no-progress"]
+    assert cli.main(words) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "MUTAG, 2 seeds, mean ± standard deviation" and lines[1].split() == ["recall", "accuracy"]
+    assert lines[2].split("  ")[0] == "keep all" and "0.550 ± 0.071" in lines[2] and "0.750" not in lines[2] and "0.750 ± 0.000" in lines[3]
+    assert len(json.loads((tmp_path / "denoising.json").read_text())["rows"]) == 4
+    assert cli.main([*words[:3], "keep some", *words[5:]]) == 1 and "expected methods among keep all" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("table", cli.TABLES)
+def test_every_table_has_its_room_and_defaults(table):
+    import importlib
+    args = cli.build_parser().parse_args(["reproduce", table])
+    room = importlib.import_module(f"gib_nb.{cli.TABLES[table].room}")
+    cells = cli._cells(args, room, cli.TABLES[table].datasets)
+    cell = getattr(room, f"{table}_cell")
+    import inspect
+    assert cells and set(cells[0]) <= set(inspect.signature(cell).parameters)

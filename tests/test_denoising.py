@@ -22,7 +22,7 @@ def noisy():
 def on_motifs(monkeypatch):
     "The cells on 60 shipped trees instead of MUTAG."
     from gib_nb.data import motif_dataset
-    monkeypatch.setattr(denoising, "denoising_dataset", lambda root=None, seed=0: denoising_dataset(motif_dataset(60, base_nodes=6), seed=seed))
+    monkeypatch.setattr(denoising, "denoising_dataset", lambda name="MUTAG", root=None, seed=0: denoising_dataset(motif_dataset(60, base_nodes=6), seed=seed))
 
 
 def test_scores_against_scikit_learn():
@@ -53,7 +53,7 @@ def test_line_graphs_keep_split_labels_and_truth(noisy):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_cell_of_every_method(method, on_motifs):
-    found = denoising_cell(method, 1, epochs=2, **({"warmup": 1, "ramp": 0, "restarts": 0} if "GIB" in method else {}))
+    found = denoising_cell("MUTAG", method, 1, epochs=2, **({"warmup": 1, "ramp": 0, "restarts": 0} if "GIB" in method else {}))
     assert json.dumps(found) and all(0 <= found[name] <= 1 for name in ("recall", "precision", "auc", "accuracy") if name in found)
     assert ("recall" in found) == (method not in ("GCN", "DiffPool")) and ("accuracy" in found) == (method not in ("keep all", "random half", "low degree"))
     if method == "keep all":
@@ -85,7 +85,7 @@ def test_training_never_sees_which_edges_are_real(on_motifs, monkeypatch):
 
     monkeypatch.setattr(denoising, "GIBTrainer", Spy)
     with pytest.raises(RuntimeError, match="seen"):
-        denoising_cell("GCN+GIB", 1)
+        denoising_cell("MUTAG", "GCN+GIB", 1)
     from gib_nb.trainer import InputFormat
     bare = InputFormat.of(seen).prepare(seen, labels=True)
     assert "node_mask" in seen[0] and not any("node_mask" in graph or "ends" in graph for graph in bare)  # what every trainer trains on
