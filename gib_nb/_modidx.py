@@ -1034,6 +1034,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                 'gib_nb.trainer.Run.outer_step': ('trainer.html#run.outer_step', 'gib_nb/trainer.py'),
                                 'gib_nb.trainer.Run.part': ('trainer.html#run.part', 'gib_nb/trainer.py'),
                                 'gib_nb.trainer.Run.step': ('trainer.html#run.step', 'gib_nb/trainer.py'),
+                                'gib_nb.trainer.Run.take_over': ('trainer.html#run.take_over', 'gib_nb/trainer.py'),
                                 'gib_nb.trainer.Run.warn_once': ('trainer.html#run.warn_once', 'gib_nb/trainer.py'),
                                 'gib_nb.trainer.SubgraphExplanation': ('trainer.html#subgraphexplanation', 'gib_nb/trainer.py'),
                                 'gib_nb.trainer.SubgraphExplanation.components': ( 'trainer.html#subgraphexplanation.components',

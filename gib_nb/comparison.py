@@ -113,13 +113,13 @@ APART = dict(encode_again=True, readers=3, independent=True, assign="edges", gen
              dropout=.1, learning_rate=1e-3, anneal=True, ramp=0, threshold=.1)  # settings of GIBConfig
 
 def apart_config(
-    classifier_epochs: int = 45,  # a third as many follow for the generator, and again for the classifier
+    classifier_epochs: int = 45,  # a third as many follow for the generator, and two thirds for the classifier again
     seed: int = 0,
     **settings,                   # instead of those in `APART`
 ) -> GIBConfig:
     "A GIB for edges whose readers learn apart from its generator."
     third = -(-classifier_epochs // 3)
-    parts = {"warmup": classifier_epochs, "closing": third} | settings
+    parts = {"warmup": classifier_epochs, "closing": 2 * third} | settings
     return GIBConfig(**APART | {"epochs": classifier_epochs + third + parts["closing"], "seed": seed} | parts)
 
 # %% ../nbs/10b_comparison.ipynb #20da3125
@@ -170,6 +170,7 @@ def _scored(model, explain, test, shown):
 
 # %% ../nbs/10b_comparison.ipynb #d514ae9d
 ABLATIONS = {
+    "no closing": {"closing": 0},
     "all of it": {},
     "one reader": {"readers": 1},
     "generator sees features alone": {"generator_layers": 0},
@@ -179,7 +180,6 @@ ABLATIONS = {
     "prior of .5": {"prior": .5},
     "prior of .02": {"prior": .02},
     "critic, no prior": {"prior": None, "beta": .1},
-    "no closing": {"closing": 0},
     "classifier learns along": {"independent": False, "warmup": 0, "closing": 0},
 }
 
@@ -192,13 +192,16 @@ def ablation_cell(
     "Edge ROC-AUC on validation and test graphs and accuracy on test graphs of `APART` with each part changed, and of the plain GIB."
     data, rows = explanation_data(dataset, seed, root), {}
     runs = {name: (apart_config(-(-3 * epochs // 4), seed, **change), None) for name, change in ABLATIONS.items()}
+    readers = None  # of the first run, which does not teach them again; the others take them over
     runs["classifier never saw a mask"] = (apart_config(epochs, seed, encode_again=False, readers=1, independent=False, warmup=0, closing=0, epochs=-(-epochs // 4)),
                                            fit_classifier(data.train, data.valid, epochs=epochs, seed=seed))
     runs["plain GIB"] = GIBConfig(epochs=epochs, warmup=epochs // 6, ramp=epochs // 6, seed=seed), None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of collapse; a row says it with its numbers
         for name, (config, explained) in runs.items():
-            trainer = GIBTrainer(dataclasses.replace(config, restarts=0), explained=explained).fit(data.train, data.valid, progress=False)
+            given = readers and readers[:config.readers] if config.independent else None
+            trainer = GIBTrainer(dataclasses.replace(config, restarts=0), explained=explained).fit(data.train, data.valid, readers=given, progress=False)
+            readers = readers or copy.deepcopy(trainer.model.classifier)
             shown = {part: marked(data, part) for part in ("valid", "test")}
             rows[name] = {f"auc_{part}": edge_auc(graphs, trainer.subgraphs(graphs)) for part, graphs in shown.items()} | _accuracies(trainer, data.test)
     return rows

@@ -140,12 +140,15 @@ class EncodeAgainGIB(MaskedGIB):
     the other."""
     def __init__(self, in_channels: int, out_channels: int, backbone="gin", hidden_channels: int = 64, num_layers: int = 2, dropout: float = 0.,
                  norm: str | None = "batch_norm", readout: str = "mean",  # all as in GIB
-                 readers: int | list[nn.Module] = 1,  # how many graph networks predict, or their backbones, where that of the generator is a module
+                 readers: int | list[nn.Module] = 1,  # how many graph networks predict, or, beside a backbone that is a module, their own backbones; 1: a copy of it
                  **settings):   # of MaskedGIB
         super().__init__(in_channels, out_channels, backbone, hidden_channels, num_layers, dropout, norm, readout, **settings)
-        backbones = readers if isinstance(readers, list) else [backbone if isinstance(backbone, str) else copy.deepcopy(backbone) for _ in range(readers)]
+        backbones = readers if isinstance(readers, list) else [backbone] * readers if isinstance(backbone, str) else [copy.deepcopy(backbone)][:readers]
+        if not backbones or readers not in (backbones, len(backbones)):
+            raise ValueError(f"expected at least one reader, and a list of backbones for several beside a module (got readers={readers!r})")
         self.classifier = nn.ModuleList(GraphClassifier(in_channels, out_channels, each, hidden_channels, num_layers, dropout, norm, readout) for each in backbones)
-        needs_messages(self.classifier[0].backbone)
+        for each in self.classifier:
+            needs_messages(each.backbone)
 
     def answer(self, x, edge_index, batch, num_graphs, mask=None):
         return sum(through(mask, reader, x, edge_index, batch, num_graphs) for reader in self.classifier) / len(self.classifier)

@@ -267,6 +267,14 @@ class Run:
         losses = [self.form.loss(through(mask, reader, *graph), batch.y) for reader in self.model.classifier for mask in masks()]
         return sum(losses) / len(losses)
 
+    def take_over(self, readers: torch.nn.Module):
+        "Use readers that have learned already and go to the end of the warm-up; ValueError where they are not of this model's shape."
+        try:
+            self.model.classifier.load_state_dict(readers.state_dict())
+        except RuntimeError as error:
+            raise ValueError(f"expected {self.config.readers} readers of this config (got others: {error})") from None
+        self.epoch = self.config.warmup
+
     def step(self, loss: Tensor):
         self.optimiser.zero_grad()
         loss.backward()
@@ -309,6 +317,8 @@ def build_model(config: GIBConfig,
              config.hidden_channels, config.num_layers, config.dropout, config.norm, config.readout)
     choice = {name: getattr(config, name) for name in ("assign", "generator_layers", "stochastic")}
     if explained is not None:
+        if config.encode_again:
+            raise ValueError("expected encode_again=False with a model to explain, which reads the subgraph itself (got encode_again=True)")
         return PostHocGIB(explained, *sizes, mean=form.mean, spread=form.spread, **choice)
     if config.encode_again:
         return EncodeAgainGIB(*sizes, readers=[backbone(form.in_channels) for _ in range(config.readers)] if backbone else config.readers, **choice)
@@ -529,10 +539,13 @@ class GIBTrainer:
             valid: list[Data] | None = None,   # labelled graphs; default: a tenth of train
             *,
             checkpoint: str | os.PathLike | None = None,  # file to write after each epoch, and to resume from if it exists
+            readers=None,                      # model.classifier of another trainer: these readers are taken over, and the warm-up is skipped; needs independent
             progress: bool = True,             # show a progress bar
             callback=None,                     # called with the record of each step; a true answer stops training
             ) -> "GIBTrainer":
         "Train, choose the epoch by validation loss, restart after a collapse; raises ValueError for unfit graphs."
+        if readers is not None and not self.config.independent:
+            raise ValueError("expected independent=True with readers, which then stay as they are while the generator learns (got independent=False)")
         if self.explained is not None:
             train, valid = self._answers(train), None if valid is None else self._answers(valid)
         train = list(train)
@@ -546,7 +559,7 @@ class GIBTrainer:
         if not all(prepared) or len(train) < 2:
             raise ValueError(f"expected at least 2 training graphs and 1 validation graph (got {len(train)} and {len(valid)})")
         with torch.random.fork_rng(devices=[]):
-            attempts = _attempts(self.config, form, *prepared, self._parts, checkpoint, progress, callback)
+            attempts = _attempts(self.config, form, *prepared, self._parts, checkpoint, readers, progress, callback)
         best = min(attempts, key=lambda attempt: (attempt.collapse is not None, attempt.loss))
         self.form, self.history, self.model = form, best.history | {"attempts": [a.summary() for a in attempts]}, best.model
         self.collapse = best.collapse
@@ -746,13 +759,15 @@ class Attempt:
     def summary(self) -> dict:
         return {"seed": self.seed, "loss": self.loss, "collapse": self.collapse, "best_epoch": self.history["best_epoch"]}
 
-def _attempts(config, form, train, valid, parts, checkpoint, progress, callback) -> list[Attempt]:
+def _attempts(config, form, train, valid, parts, checkpoint, readers, progress, callback) -> list[Attempt]:
     from tqdm.auto import tqdm
-    store = _Checkpoint(checkpoint, config, form, train, valid)
+    store = _Checkpoint(checkpoint, config, form, train, valid, readers)
     attempts = store.attempts(parts)
     while len(attempts) <= config.restarts and (not attempts or attempts[-1].collapse):
         seed = config.seed + 1000 * len(attempts)
         run = Run(config, form, train, valid, seed, **parts)
+        if readers is not None:
+            run.take_over(readers)
         going = store.resume(run)
         with tqdm(total=config.epochs, initial=run.epoch, disable=not progress, desc=f"attempt {len(attempts) + 1}" if attempts else "training") as bar:
             while going:
@@ -778,12 +793,12 @@ def _finish(run: Run, seed: int) -> Attempt:
 # %% ../nbs/08_trainer.ipynb #364c5f0b
 class _Checkpoint:
     "Finished attempts and the current run in one file, rewritten atomically; without a path it does nothing."
-    def __init__(self, path, config, form, train, valid):
+    def __init__(self, path, config, form, train, valid, readers=None):
         self.path, self.config, self.form = path and pathlib.Path(path), config, form
         self.tensors, self.record = {}, {"attempts": [], "run": None}
         if self.path is None:
             return
-        self.key = fingerprint(config, train, valid)
+        self.key = fingerprint(config, train, valid, readers)
         if self.path.is_file():
             self.tensors, self.record = unpack(self.path)
             if self.record.get("key") != self.key:
@@ -819,12 +834,14 @@ class _Checkpoint:
         record = record and record | {"going": going}
         write_atomically(self.path, pack(tensors, {"key": self.key, "attempts": records, "run": record}))
 
-def fingerprint(config: GIBConfig, train: list[Data], valid: list[Data]) -> str:
-    "SHA-256 of a config, of the numbers in two lists of graphs, and of where the one ends."
+def fingerprint(config: GIBConfig, train: list[Data], valid: list[Data], readers: torch.nn.Module | None = None) -> str:
+    "SHA-256 of a config, of the numbers in two lists of graphs, of where the one ends, and of the weights of readers that are taken over."
     digest = hashlib.sha256(json.dumps([dataclasses.asdict(config), len(train)], sort_keys=True).encode())
     for graph in train + valid:
         for tensor in (graph.x, graph.edge_index, graph.y):
             digest.update(tensor.cpu().numpy().tobytes())
+    for tensor in () if readers is None else readers.state_dict().values():
+        digest.update(tensor.cpu().numpy().tobytes())
     return digest.hexdigest()
 
 # %% ../nbs/08_trainer.ipynb #cfd03e94

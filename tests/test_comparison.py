@@ -1,5 +1,6 @@
 "Methods side by side: masks, scores, and one cell of each table."
 import copy
+import types
 
 import numpy as np
 import pytest
@@ -100,11 +101,14 @@ def test_a_cell_of_the_comparison_is_plain_and_whole(monkeypatch):
 
 def test_a_cell_of_the_ablation_holds_every_variant(monkeypatch):
     small(monkeypatch)
-    seen = []
+    seen, given = [], []
     monkeypatch.setattr(room, "GIBTrainer", lambda config, explained=None: seen.append(config) or Trainer())
 
     class Trainer:
-        def fit(self, train, valid, progress):
+        model = types.SimpleNamespace(classifier=torch.nn.ModuleList(torch.nn.Linear(1, 1) for _ in range(3)))
+
+        def fit(self, train, valid, readers, progress):
+            given.append(readers and len(readers))
             return self
 
         def subgraphs(self, graphs):
@@ -115,4 +119,5 @@ def test_a_cell_of_the_ablation_holds_every_variant(monkeypatch):
     row = ablation_cell("motif", epochs=3)
     assert list(row) == [*ABLATIONS, "classifier never saw a mask", "plain GIB"]
     assert all(scores == {"auc_valid": 1., "auc_test": 1., "accuracy": 1., "accuracy_whole": 0., "kept": .5} for scores in row.values())
-    assert seen[0] == apart_config(3, restarts=0) and len(set(seen)) == len(seen) and {(config.restarts, config.epochs) for config in seen} == {(0, 5), (0, 4), (0, 3), (0, 1)}
+    assert seen[1] == apart_config(3, restarts=0) and len(set(seen)) == len(seen) and {(config.restarts, config.epochs) for config in seen} == {(0, 6), (0, 4), (0, 3), (0, 1)}
+    assert given == [None, 3, 1, *[3] * 7, None, None, None]  # taught once, and taken over by all that learn apart

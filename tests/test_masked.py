@@ -15,11 +15,11 @@ from gib_nb.comparison import apart_config, both_ways, fit_classifier
 from gib_nb.data import motif_dataset
 from gib_nb.explainer import GIBExplainer, GraphPredictor
 from gib_nb.masked import EdgeGenerator, EncodeAgainGIB, FeatureEncoder, PostHocGIB, masked_messages, random_masks, relaxed_sample, through, undirected
-from gib_nb.trainer import GIBConfig, GIBTrainer, InputFormat, Run, learning_rate, part_of, share_bound, train_epoch
+from gib_nb.trainer import GIBConfig, GIBTrainer, InputFormat, Run, build_model, learning_rate, part_of, share_bound, train_epoch
 
 PATH = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
 SMALL = dict(hidden_channels=8, restarts=0, batch_size=16)
-APART = dict(classifier_epochs=4, **SMALL)  # of apart_config: four epochs for the classifier, two for the generator, two for the classifier again
+APART = dict(classifier_epochs=4, **SMALL)  # of apart_config: four epochs for the classifier, two for the generator, four for the classifier again
 
 
 def model_of(**settings):
@@ -260,6 +260,26 @@ def test_stopped_and_resumed_it_ends_the_same(trees, apart, tmp_path):
         assert torch.equal(resumed.subgraph(trees.test[0]).edge_mask, apart.subgraph(trees.test[0]).edge_mask)
 
 
+def test_readers_are_taken_over_and_stay(trees, tmp_path):
+    settings = APART | {"closing": 0, "readers": 2}
+    first = fitted(apart_config(**settings), trees)
+    weights = {name: value.clone() for name, value in first.model.classifier.state_dict().items()}
+    second = GIBTrainer(apart_config(**settings | {"prior": .5}))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        second.fit(trees.train, trees.valid, readers=first.model.classifier, progress=False, checkpoint=tmp_path / "a.safetensors")
+    for model in (first.model, second.model):  # and the first trainer is not disturbed
+        assert all(torch.equal(value, weights[name]) for name, value in model.classifier.state_dict().items())
+    assert {step["epoch"] for step in second.history["steps"]} == {4, 5} and all(0 < step["kept"] < 1 for step in second.history["steps"])
+    assert not torch.equal(first.subgraph(trees.test[0]).edge_mask, second.subgraph(trees.test[0]).edge_mask)
+    with pytest.raises(ValueError, match="written for others"):  # a checkpoint knows whose readers it was made with
+        second.fit(trees.train, trees.valid, progress=False, checkpoint=tmp_path / "a.safetensors")
+    with pytest.raises(ValueError, match="expected 2 readers of this config"):
+        second.fit(trees.train, trees.valid, readers=first.model.classifier[:1], progress=False)
+    with pytest.raises(ValueError, match="independent=True with readers"):
+        GIBTrainer(GIBConfig(**SMALL)).fit(trees.train, trees.valid, readers=first.model.classifier, progress=False)
+
+
 def test_saved_and_loaded(trees, apart, tmp_path):
     apart.save(tmp_path)
     loaded = GIBTrainer.load(tmp_path)
@@ -317,6 +337,22 @@ def test_metrics_of_pyg_on_the_classifier_and_on_the_subgraph(trees, apart):
 def test_settings_that_cannot_work_are_refused(settings, words):
     with pytest.raises(ValueError, match=words):
         GIBConfig(**settings)
+
+
+def test_a_given_model_reads_for_itself(trees):
+    theirs = fit_classifier(trees.train, trees.valid, epochs=1)
+    for settings in (dict(encode_again=True), dict(encode_again=True, readers=2), APART):
+        config = apart_config(**settings) if settings is APART else GIBConfig(**settings)
+        with pytest.raises(ValueError, match="encode_again=False with a model to explain"):
+            build_model(config, InputFormat.of(trees.train), explained=theirs)
+
+
+def test_several_readers_beside_a_module_have_backbones_of_their_own():
+    backbone = lambda: GIN(3, 8, 1)
+    assert len(EncodeAgainGIB(3, 2, backbone()).classifier) == 1 and len(EncodeAgainGIB(3, 2, backbone(), readers=[backbone(), backbone()]).classifier) == 2
+    for readers in (0, 2, []):
+        with pytest.raises(ValueError, match="at least one reader, and a list of backbones"):
+            EncodeAgainGIB(3, 2, backbone(), readers=readers)
 
 
 @pytest.mark.parametrize("settings", [dict(assign="edges"), dict(stochastic=True), dict(generator_layers=1)])
