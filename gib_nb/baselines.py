@@ -8,6 +8,7 @@ __all__ = ['NETWORKS', 'graph_by_graph', 'PoolingNetwork', 'SortPool', 'DiffPool
 
 # %% ../nbs/10_baselines.ipynb #3c78de8f
 import copy
+import functools
 import math
 
 import numpy as np
@@ -15,13 +16,14 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Batch, Data
 from torch_geometric.loader import DataLoader
-from torch_geometric.nn import ASAPooling, AttentionalAggregation, DenseSAGEConv, EdgePooling, GraphConv, SAGEConv, SortAggregation, dense_diff_pool
-from torch_geometric.utils import softmax, to_dense_adj, to_dense_batch
+from torch_geometric.nn import ASAPooling, AttentionalAggregation, BatchNorm, DenseSAGEConv, EdgePooling, GraphConv, SAGEConv, SortAggregation, dense_diff_pool
+from torch_geometric.utils import softmax, subgraph, to_dense_adj, to_dense_batch
 
 from .backbones import BACKBONES, GraphClassifier, check_batch, make_backbone, readout, two_layers
 from .connectivity import components
 from .data import motif_dataset
-from .trainer import InputFormat, SubgraphExplanation
+from .model import both_ends
+from .trainer import InputFormat, SubgraphExplanation, check_label
 
 # %% ../nbs/10_baselines.ipynb #ecbb268d
 def graph_by_graph(x: Tensor, edge_index: Tensor, batch: Tensor | None, num_graphs: int | None) -> tuple[Tensor, Tensor, Tensor, int]:
@@ -101,7 +103,9 @@ class DiffPool(nn.Module):
     def _pooled(self, x, edge_index, batch, group, num_graphs):
         "Means of the graphs of a group [G, steps · hidden]."
         place = torch.full((num_graphs,), -1, device=x.device).index_put((group,), torch.arange(len(group), device=x.device))
-        nodes, edges, member, _ = graph_by_graph(*_induced(x, edge_index, place[batch]), len(group))
+        mine = place[batch] >= 0
+        edges, _ = subgraph(mine, edge_index, relabel_nodes=True, num_nodes=len(x))
+        nodes, edges, member, _ = graph_by_graph(x[mine], edges, place[batch][mine], len(group))
         h, mask = to_dense_batch(nodes, member, batch_size=len(group))
         A = to_dense_adj(edges, member, max_num_nodes=h.size(1), batch_size=len(group))
         means = []
@@ -112,11 +116,6 @@ class DiffPool(nn.Module):
                 h, A, *_ = dense_diff_pool(new, A, self.cluster[step](h, A, mask), mask)
                 mask = None
         return torch.cat(means, 1)
-
-def _induced(x, edge_index, member):
-    "Nodes whose graph number is not negative, their edges and these numbers."
-    kept = member >= 0
-    return x[kept], (kept.cumsum(0) - 1)[edge_index[:, kept[edge_index[0]]]], member[kept]
 
 # %% ../nbs/10_baselines.ipynb #f49feb56
 class AttentionPool(nn.Module):
@@ -142,9 +141,11 @@ def top_share(
     values: Tensor,  # [n]
     batch: Tensor,   # [n], the graph of each node
     share: float,    # of the nodes of each graph
+    seed: int = 0,   # of the order in which equal values come: that of the nodes may know something
 ) -> Tensor:         # [n] bool
-    "The nodes with the largest values: of a graph with n nodes ⌈share · n⌉, the first ones where values tie."
-    order = torch.argsort(values, descending=True, stable=True)
+    "The nodes with the largest values: of a graph with n nodes ⌈share · n⌉, by chance where values tie."
+    luck = torch.randperm(len(values), generator=torch.Generator().manual_seed(seed)).to(values.device)
+    order = luck[torch.argsort(values[luck], descending=True, stable=True)]
     order = order[torch.argsort(batch[order], stable=True)]
     sizes = torch.bincount(batch)
     rank = torch.empty_like(order)
@@ -156,33 +157,33 @@ class StructureBlind(nn.Module):
     "The sum of the node features, and no edge, through two layers."
     def __init__(self, in_channels: int, out_channels: int, hidden_channels: int = 64, num_layers: int = 2):
         super().__init__()
-        self.head = nn.Sequential(nn.BatchNorm1d(in_channels), two_layers(in_channels, hidden_channels, out_channels))
+        self.head = nn.Sequential(BatchNorm(in_channels, allow_single_element=True), two_layers(in_channels, hidden_channels, out_channels))
 
     def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor | None = None, num_graphs: int | None = None) -> Tensor:
-        total = readout(x, batch, num_graphs, "sum")
-        norm, layers = self.head
-        return layers(norm(total) if len(total) > 1 or not self.training else total)
+        return self.head(readout(x, batch, num_graphs, "sum"))
 
 def random_half(
     graphs: list[Data],  # with x and edge_index
     seed: int = 0,
+    features=None,       # `DegreeFeatures` where x came from the degrees: those of the whole graph would tell of the other half
 ) -> list[Data]:
     "The subgraph on a random half of the nodes of each, ⌈n/2⌉ of n, whatever is trained on it."
     generator = torch.Generator().manual_seed(seed)
     halves = [top_share(torch.rand(graph.num_nodes, generator=generator), torch.zeros(graph.num_nodes, dtype=torch.long), .5) for graph in graphs]
-    return [graph.subgraph(half) for graph, half in zip(graphs, halves)]
+    cut = [graph.subgraph(half) for graph, half in zip(graphs, halves)]
+    return cut if features is None else [features(Data(edge_index=half.edge_index, num_nodes=half.num_nodes, y=half.y)) for half in cut]
 
 # %% ../nbs/10_baselines.ipynb #334a73c3
 NETWORKS = {
     "sort_pool": SortPool,
     "asa_pool": PoolingNetwork,
     "diff_pool": DiffPool,
-    "edge_pool": lambda *sizes, **more: PoolingNetwork(*sizes, pool="edge_pool", **more),
+    "edge_pool": functools.partial(PoolingNetwork, pool="edge_pool"),
     "att_pool": AttentionPool,
-    **{name: lambda i, o, h=64, n=2, name=name: GraphClassifier(i, o, name, h, n) for name in BACKBONES},
-    **{f"{name}_sum": lambda i, o, h=64, n=2, name=name: GraphClassifier(i, o, name, h, n, readout="sum") for name in BACKBONES},
+    **{name: functools.partial(GraphClassifier, backbone=name) for name in BACKBONES},
+    **{f"{name}_sum": functools.partial(GraphClassifier, backbone=name, readout="sum") for name in BACKBONES},
     "structure_blind": StructureBlind,
-}  # name → function (in_channels, out_channels, hidden_channels, num_layers) → network
+}  # name → function (in_channels, out_channels, hidden_channels=, num_layers=) → network
 
 # %% ../nbs/10_baselines.ipynb #f1142582
 class NetworkTrainer:
@@ -196,53 +197,52 @@ class NetworkTrainer:
                  learning_rate: float = 3e-3,
                  batch_size: int = 128,
                  seed: int = 0,          # of weights and batches
+                 device: str = "cpu",    # "cpu", "cuda", …
                  ):
         if isinstance(network, str) and network not in NETWORKS:
             raise ValueError(f"expected network to be one of {', '.join(NETWORKS)}, or a function (got {network!r})")
-        self.network, self.sizes, self.epochs, self.patience = network, (hidden_channels, num_layers), epochs, patience or epochs
-        self.learning_rate, self.batch_size, self.seed = learning_rate, batch_size, seed
-        self.model: nn.Module | None = None
+        self.config = dict(network=network if isinstance(network, str) else "custom", hidden_channels=hidden_channels, num_layers=num_layers, epochs=epochs,
+                           patience=epochs if patience is None else patience, learning_rate=learning_rate, batch_size=batch_size, seed=seed, device=device)
+        for name in ("hidden_channels", "num_layers", "epochs", "patience", "batch_size"):
+            if not isinstance(self.config[name], int) or self.config[name] < 1:
+                raise ValueError(f"expected {name} as an integer ≥ 1 (got {self.config[name]!r})")
+        self.network, self.model = network, None
 
     def fit(self, train: list[Data], valid: list[Data]) -> "NetworkTrainer":
         "Train; ValueError for graphs that `GIBTrainer` would refuse."
-        self.form = InputFormat.of([*train, *valid])
-        train, held_out = self.form.prepare(train, labels=True), Batch.from_data_list(self.form.prepare(valid, labels=True))
+        config, form = self.config, InputFormat.of([*train, *valid])
+        train, held_out = form.prepare(train, labels=True), Batch.from_data_list(form.prepare(valid, labels=True)).to(config["device"])
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(self.seed)
-            self.model = self._build(train)
-            optimiser, batches = torch.optim.Adam(self.model.parameters(), self.learning_rate), DataLoader(train, self.batch_size, shuffle=True)
-            self.loss, self.losses, self.best_epoch, best_state = math.inf, [], -1, None
-            for epoch in range(self.epochs):
-                self.model.train()
+            torch.manual_seed(config["seed"])
+            model = self._build(form, train).to(config["device"])
+            optimiser, batches = torch.optim.Adam(model.parameters(), config["learning_rate"]), DataLoader(train, config["batch_size"], shuffle=True)
+            best, losses, best_epoch, best_state = math.inf, [], -1, None
+            for epoch in range(config["epochs"]):
+                model.train()
                 for batch in batches:
+                    batch = batch.to(config["device"])
                     optimiser.zero_grad()
-                    self.form.loss(self._read(batch), batch.y).backward()
+                    form.loss(_read(model, batch), batch.y).backward()
                     optimiser.step()
-                self.losses.append(self._loss(held_out))
-                if self.losses[-1] < self.loss:
-                    self.loss, self.best_epoch, best_state = self.losses[-1], epoch, copy.deepcopy(self.model.state_dict())
-                elif epoch - self.best_epoch >= self.patience:
+                with torch.no_grad():
+                    losses.append(float(form.loss(_read(model.eval(), held_out), held_out.y)))
+                if losses[-1] < best:
+                    best, best_epoch, best_state = losses[-1], epoch, copy.deepcopy(model.state_dict())
+                elif epoch - best_epoch >= config["patience"]:
                     break
         if best_state is None:
-            raise FloatingPointError(f"expected a finite validation loss (got {self.losses[-1]}): lower learning_rate, or scale the node features")
-        self.model.load_state_dict(best_state)
+            raise FloatingPointError(f"expected a finite validation loss (got {losses[-1]}): lower learning_rate, or scale the node features")
+        model.load_state_dict(best_state)
         optimiser.zero_grad()
-        self.model.eval()
+        self.form, self.model, self.loss, self.losses, self.best_epoch = form, model.eval(), best, losses, best_epoch
         return self
 
-    def _build(self, train):
+    def _build(self, form, train):
+        sizes = {name: self.config[name] for name in ("hidden_channels", "num_layers")}
         if callable(self.network):
-            return self.network(self.form.in_channels, self.form.out_channels)
+            return self.network(form.in_channels, form.out_channels)
         more = {"nodes": math.ceil(np.mean([graph.num_nodes for graph in train]))} if self.network == "diff_pool" else {}
-        return NETWORKS[self.network](self.form.in_channels, self.form.out_channels, *self.sizes, **more)
-
-    def _read(self, batch):
-        return self.model(batch.x, batch.edge_index, batch.batch, batch.num_graphs)
-
-    @torch.no_grad()
-    def _loss(self, batch):
-        self.model.eval()
-        return float(self.form.loss(self._read(batch), batch.y))
+        return NETWORKS[self.network](form.in_channels, form.out_channels, **sizes, **more)
 
     @torch.no_grad()
     def _answers(self, graphs) -> Tensor:
@@ -250,7 +250,8 @@ class NetworkTrainer:
         if self.model is None:
             from sklearn.exceptions import NotFittedError
             raise NotFittedError("expected a trained network (got an untrained NetworkTrainer); call fit first")
-        return torch.cat([self._read(batch) for batch in DataLoader(self.form.prepare(list(graphs), labels=False), self.batch_size)])
+        bare = self.form.prepare(list(graphs), labels=False)
+        return torch.cat([_read(self.model, batch.to(self.config["device"])).cpu() for batch in DataLoader(bare, self.config["batch_size"])])
 
     def predict_proba(self, graphs) -> np.ndarray:
         "Class probabilities [N, C]."
@@ -267,7 +268,10 @@ class NetworkTrainer:
     def score(self, graphs) -> float:
         "Accuracy on labelled graphs, or R² for regression."
         graphs = list(graphs)
-        return self.form.score(self._answers(graphs), torch.cat([graph.y.reshape(1) for graph in graphs]))
+        return self.form.score(self._answers(graphs), torch.cat([check_label(graph, i).reshape(1) for i, graph in enumerate(graphs)]))
+
+def _read(model, batch):
+    return model(batch.x, batch.edge_index, batch.batch, batch.num_graphs)
 
 # %% ../nbs/10_baselines.ipynb #c0b3163a
 class TopAttention:
@@ -286,12 +290,14 @@ class TopAttention:
     def subgraphs(self, graphs):
         "Stream of `SubgraphExplanation`s; `prediction` and `whole_prediction` are both that of the whole graph, since attention cuts nothing."
         trainer = self.trainer
-        for graph, bare in zip(graphs, trainer.form.prepare(graphs, labels=False)):
-            p, zeros = trainer.model.attention(bare.x, bare.edge_index), torch.zeros(bare.num_nodes, dtype=torch.long)
+        device = trainer.config["device"]
+        for graph in graphs:
+            bare, = trainer.form.prepare([graph], labels=False)
+            bare, zeros = bare.to(device), torch.zeros(graph.num_nodes, dtype=torch.long)
+            p = trainer.model.attention(bare.x, bare.edge_index).cpu()
             p = p / p.max().clamp(min=1e-12) if len(p) else p
-            answer = trainer.model(bare.x, bare.edge_index, zeros, 1)
+            answer = trainer.model(bare.x, bare.edge_index, zeros.to(device), 1).cpu()
             selected = top_share(p, zeros, self.share)
-            u, v = bare.edge_index
-            yield SubgraphExplanation(x=graph.x, edge_index=graph.edge_index, node_mask=p[:, None], edge_mask=torch.minimum(p[u], p[v]), num_nodes=bare.num_nodes, prediction=answer,
-                                      whole_prediction=answer, selected=selected, selected_threshold=float(p[selected].min()) if len(p) else 0.,
-                                      components=int(components(selected, bare.edge_index)))
+            yield SubgraphExplanation(x=graph.x, edge_index=graph.edge_index, node_mask=p[:, None], edge_mask=both_ends(p, graph.edge_index), num_nodes=graph.num_nodes,
+                                      prediction=answer, whole_prediction=answer, selected=selected, selected_threshold=float(p[selected].min()) if len(p) else 0.,
+                                      components=int(components(selected, graph.edge_index)))

@@ -792,9 +792,9 @@ TABLES = {
     "ablation": Table("comparison", ["Mutagenicity"], ("seeds",), 60),
 }
 REPRODUCED = """tables, with published data from --data or GIB_NB_DATA:
-  classification   the paper's table 2: poolings, plain networks and GIBs on ten folds of four data sets; hours
-  interpretation   the paper's tables 1 and 3: the property of fragments against the share of atoms kept; hours
-  denoising        the paper's table 4: which edges of MUTAG are real, 20 seeds; minutes
+  classification   the paper's: poolings, plain networks and GIBs on ten folds of four data sets; hours, on DD days (EdgePool above all)
+  interpretation   the paper's: the property of fragments against the share of atoms kept; hours
+  denoising        the paper's: which edges of MUTAG are real, 20 seeds; minutes
   explanation      a GIB beside PyG's GNNExplainer, PGExplainer, attention, integrated gradients and random edges, on motif graphs
                    and on Mutagenicity; some minutes for each seed and data set
   ablation         the GIB whose classifier learns apart, each of its parts taken out, on Mutagenicity; half an hour for each seed
@@ -810,18 +810,19 @@ def reproduce_command(
     args,  # parsed arguments
 ) -> int:  # exit code
     "Compute the cells that are missing, write TABLE.json and print the table."
-    from gib_nb.sweep import completed, shorten, sweep
+    from gib_nb.sweep import shorten, sweep
 
     folder, table = pathlib.Path(args.out), TABLES[args.table]
     room = importlib.import_module(f"gib_nb.{table.room}")
     cells = _cells(args, room, args.datasets or table.datasets)
-    rows = completed(sweep(getattr(room, f"{args.table}_cell"), cells, folder / "cells", args.jobs, args.progress))
-    for row in rows:
-        del row["root"]  # a path of this computer
-    _write_json(folder / f"{args.table}.json", shorten({"rows": rows} | surroundings()))
-    print(room.accuracy_table(rows).to_string() if args.table == "classification" else _score_tables(rows if table.room == "comparison" else _by_seed(rows)))
-    print(f"every value is in {folder / args.table}.json")
-    return 0
+    rows = sweep(getattr(room, f"{args.table}_cell"), cells, folder / "cells", args.jobs, args.progress)
+    good = [{name: value for name, value in row.items() if name != "root"} for row in rows if "error" not in row]  # root is a path of this computer
+    if not good:
+        raise ValueError(f"expected at least one cell to succeed (got {rows[0]['error']})")
+    _write_json(folder / f"{args.table}.json", shorten({"rows": good} | surroundings()))
+    print(room.report(good) if hasattr(room, "report") else _score_tables(good if table.room == "comparison" else _by_seed(good)))
+    print(f"every value is in {folder / args.table}.json" + ("" if len(good) == len(rows) else f", but for {len(rows) - len(good)} cells that failed; the same command tries them again"))
+    return 0 if len(good) == len(rows) else 1
 
 def _cells(args, room, datasets):
     "Settings of the cells of a table."
@@ -842,7 +843,7 @@ def _by_seed(rows):
     "A row for each data set and seed, with the numbers of every method, from rows of single methods."
     found = {}
     for row in rows:
-        numbers = {name: value for name, value in row.items() if isinstance(value, float) and name not in ("seed", "limit")}
+        numbers = {name: value for name, value in row.items() if isinstance(value, float)}
         found.setdefault((row["dataset"], row["seed"]), {"dataset": row["dataset"], "seed": row["seed"]})[row["method"]] = numbers
     return list(found.values())
 
@@ -851,7 +852,7 @@ def _score_tables(rows):
     parts = {}
     for row in rows:
         parts.setdefault(row["dataset"], []).append(row)
-    return "\n".join(f"{dataset}, {len(part)} seeds, mean ± standard deviation\n{_score_table(part)}" for dataset, part in parts.items())
+    return "\n".join(f"{dataset}, {len(part)} seed{'s'[:len(part) > 1]}, mean ± standard deviation\n{_score_table(part)}" for dataset, part in parts.items())
 
 def _score_table(rows):
     "Methods in rows, scores in columns."
@@ -922,20 +923,26 @@ def _add_reproduce_options(parser, table):
     _, datasets, more, epochs, seeds = TABLES[table]
     special = {
         "methods": dict(nargs="+", metavar="NAME", help="some of its methods, in quotes where they have blanks (default: all)"),
-        "folds": dict(type=int, default=10, metavar="N", help="the first N of ten folds (default: 10)"),
-        "layers": dict(type=int, nargs="+", default=[2, 4], metavar="N", help="depths to choose from by validation loss (default: 2 4)"),
-        "hidden": dict(type=int, nargs="+", default=[32, 64], metavar="N", help="widths to choose from by validation loss (default: 32 64)"),
-        "seeds": dict(type=int, default=seeds, metavar="N", help=f"seeds 0 to N − 1 of split and weights (default: {seeds})"),
-        "limit": dict(type=int, default=100, metavar="N", help="explain at most N test graphs (default: 100)"),
-        "molecules": dict(type=int, metavar="N", help="use only N molecules of each set, for a first look"),
+        "folds": dict(type=_count, default=10, metavar="N", help="the first N of ten folds (default: 10)"),
+        "layers": dict(type=_count, nargs="+", default=[2, 4], metavar="N", help="depths to choose from by validation loss (default: 2 4)"),
+        "hidden": dict(type=_count, nargs="+", default=[32, 64], metavar="N", help="widths to choose from by validation loss (default: 32 64)"),
+        "seeds": dict(type=_count, default=seeds, metavar="N", help=f"seeds 0 to N − 1 of split and weights (default: {seeds})"),
+        "limit": dict(type=_count, default=100, metavar="N", help="explain at most N test graphs (default: 100)"),
+        "molecules": dict(type=_count, metavar="N", help="use only N molecules of each set, for a first look"),
     }
     parser.add_argument("--datasets", nargs="+", metavar="NAME", help=f"default: {' '.join(datasets)}")
     for name in more:
         parser.add_argument(f"--{name}", **special[name])
-    parser.add_argument("--epochs", type=int, default=epochs, metavar="N", help=f"epochs of every training (default: {epochs})")
+    parser.add_argument("--epochs", type=_count, default=epochs, metavar="N", help=f"epochs of every training (default: {epochs})")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes (default: 1)")
     parser.add_argument("--data", metavar="DIR", help="folder with published data sets (default: the environment variable GIB_NB_DATA)")
     parser.add_argument("--out", default="results", metavar="DIR", help="folder for the table and finished cells (default: results)")
+
+
+def _count(text):
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"expected an integer from 1 up (got {text})")
+    return int(text)
 
 
 def _probability(text):

@@ -19,7 +19,7 @@ def features(n, seed=0):
 
 def network(name, **more):
     torch.manual_seed(0)
-    return NETWORKS[name](3, 2, 8, 3, **more).eval()
+    return NETWORKS[name](3, 2, hidden_channels=8, num_layers=3, **more).eval()
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def test_the_nodes_of_graphs_may_lie_mixed(name):
 @pytest.mark.parametrize("name", NETWORKS)
 def test_every_weight_learns(name):
     torch.manual_seed(0)
-    model = NETWORKS[name](3, 2, 8, 3).train()
+    model = NETWORKS[name](3, 2, hidden_channels=8, num_layers=3).train()
     batch = Batch.from_data_list([Data(x=features(5, seed) + 1, edge_index=EDGES) for seed in range(8)])
     torch.nn.functional.cross_entropy(model(batch.x, batch.edge_index, batch.batch), torch.arange(8) % 2).backward()
     unused = ["pools.0.select.weight", "pools.1.select.weight"] if name == "asa_pool" else []  # PyG's ASAPooling carries a projection that it does not use
@@ -102,13 +102,20 @@ def test_top_share_against_the_plain_way(share):
     generator = torch.Generator().manual_seed(0)
     for _ in range(20):
         batch = torch.randint(4, (23,), generator=generator)
-        values = torch.randint(5, (23,), generator=generator).double()  # with ties
+        values = torch.rand(23, generator=generator)
         expected = torch.zeros(23, dtype=torch.bool)
         for graph in batch.unique().tolist():
             mine = (batch == graph).nonzero()[:, 0].tolist()
-            best = sorted(mine, key=lambda i: (-values[i], i))[:math.ceil(share * len(mine) - 1e-9)]
-            expected[best] = True
+            expected[sorted(mine, key=lambda i: -values[i])[:math.ceil(share * len(mine) - 1e-9)]] = True
         assert torch.equal(top_share(values, batch, share), expected)
+
+
+def test_equal_values_are_chosen_by_chance_and_not_by_place():
+    batch, values = torch.zeros(10, dtype=torch.long), torch.tensor([2.] + [1.] * 8 + [0.])
+    found = torch.stack([top_share(values, batch, .5, seed) for seed in range(400)])
+    assert (found.sum(1) == 5).all() and found[:, 0].all() and not found[:, 9].any()
+    torch.testing.assert_close(found[:, 1:9].double().mean(0), torch.full((8,), .5).double(), atol=.12, rtol=0)
+    assert torch.equal(top_share(values, batch, .5), top_share(values, batch, .5))
 
 
 def test_a_random_half_is_half_and_says_the_same_again(trees):
@@ -118,6 +125,17 @@ def test_a_random_half_is_half_and_says_the_same_again(trees):
         assert half.num_edges < graph.num_edges and (not half.num_edges or int(half.edge_index.max()) < half.num_nodes)
     other = random_half(trees.train, 4)
     assert any(a.num_edges != b.num_edges for a, b in zip(halves, other))
+
+
+def test_the_half_does_not_know_the_degrees_of_the_whole(trees):
+    assert trees.degree_features is not None
+    for half in random_half(trees.train, 1, trees.degree_features):
+        degree = torch.bincount(half.edge_index[0], minlength=half.num_nodes).clamp(max=trees.degree_features.max_degree)
+        assert torch.equal(half.x.argmax(1), degree) and half.y is not None
+
+
+def test_a_tail_batch_of_one_graph_is_no_trouble(trees):
+    NetworkTrainer("structure_blind", 8, epochs=2, batch_size=len(trees.train) - 1).fit(trees.train, trees.valid)
 
 
 # ---- the trainer
@@ -164,8 +182,16 @@ def test_what_cannot_be_trained_is_refused(trees):
         NetworkTrainer("transformer")
     with pytest.raises(NotFittedError, match="call fit first"):
         NetworkTrainer().predict(trees.test)
+    broken = NetworkTrainer(lambda i, o: Broken(o), epochs=1)
     with pytest.raises(FloatingPointError, match="lower learning_rate"):
-        NetworkTrainer(lambda i, o: Broken(o), epochs=1).fit(trees.train, trees.valid)
+        broken.fit(trees.train, trees.valid)
+    with pytest.raises(NotFittedError, match="call fit first"):
+        broken.predict(trees.test)
+    for settings in (dict(epochs=0), dict(patience=0), dict(num_layers=0), dict(hidden_channels=8.), dict(batch_size=0)):
+        with pytest.raises(ValueError, match=f"expected {next(iter(settings))} as an integer ≥ 1"):
+            NetworkTrainer(**settings)
+    with pytest.raises(ValueError, match="graph 1: expected y"):
+        NetworkTrainer("gin", 8, epochs=1).fit(trees.train, trees.valid).score([trees.test[0], Data(x=trees.test[1].x, edge_index=trees.test[1].edge_index)])
 
 
 class Broken(torch.nn.Module):
@@ -197,6 +223,7 @@ def test_the_half_with_the_largest_attention_is_the_subgraph(trees):
             kept, left = e.node_mask[e.selected], e.node_mask[~e.selected]
             assert not len(left) or kept.min() >= left.max()
             assert e.components >= 1 and e.validate()
+    assert len(list(TopAttention(trainer).subgraphs(iter(trees.test)))) == len(trees.test)  # a stream
     for share, words in ((0, "share above 0"), (1.2, "share above 0")):
         with pytest.raises(ValueError, match=words):
             TopAttention(trainer, share)

@@ -35,6 +35,7 @@ def test_settings_of_gibs_can_be_trained(method, epochs):
 def test_a_cell_of_every_method(method):
     cell = lambda fold: classification_cell("motif", method, fold, 8, 2, epochs=2)
     found = cell(1)
+    assert method == "majority class" or (found["config"]["num_layers"], found["config"]["hidden_channels"]) == (2, 8)
     assert math.isfinite(found["loss"]) and 0 <= found["accuracy"] <= 1 and found["seconds"] > 0 and json.dumps(found)
     again = cell(1)
     assert {**found, "seconds": 0} == {**again, "seconds": 0}
@@ -52,7 +53,7 @@ def test_training_never_sees_the_test_fold(monkeypatch):
     seen = []
 
     class Spy:
-        loss = .5
+        loss, config, best_epoch = .5, {}, 0
 
         def __init__(self, *_, **__):
             pass
@@ -77,6 +78,11 @@ def test_the_grid():
     assert len(cells) == 2 * (3 * 4 + 3) and all(set(cell) == set(cells[0]) for cell in cells)
     with pytest.raises(ValueError, match="expected methods among SortPool.*got Perceptron"):
         classification_grid(["MUTAG"], ["GIN", "Perceptron"])
+    with pytest.raises(ValueError, match="expected a method among"):
+        classification_cell("motif", "Perceptron")
+    for folds in (0, 11):
+        with pytest.raises(ValueError, match="expected 1 to 10 folds"):
+            classification_grid(["MUTAG"], folds=folds)
 
 
 def test_sizes_are_chosen_by_the_validation_loss_alone():
@@ -97,8 +103,11 @@ def test_paired_differences_against_scipy():
     assert found["difference"] == pytest.approx((a - b).mean()) and found["p"] == pytest.approx(stats.ttest_rel(a, b).pvalue)
     assert paired(rows, "GIN", "GIN")["MUTAG"] == {"difference": 0., "std": 0., "p": 1.}
     assert paired(rows, "GIN", "GAT") == {}
-    with pytest.raises(ValueError, match="on the same folds of MUTAG"):
-        paired(rows[1:], "GIN+GIB", "GIN")
+    for folds in (range(1, 10), range(1, 11)):  # fewer, and others as many
+        with pytest.raises(ValueError, match="on the same folds of MUTAG"):
+            paired([row("GIN+GIB", i) for i in folds] + rows[10:], "GIN+GIB", "GIN")
+    twice = [row("GIN+GIB", i, accuracy=a[i] + shift, seed=seed) for seed, shift in ((0, -.1), (1, .1)) for i in range(10)]
+    assert paired(twice + rows[10:], "GIN+GIB", "GIN")["MUTAG"]["p"] == pytest.approx(found["p"])  # seeds of a fold are one observation
 
 
 def test_the_command_goes_on_where_it_was(tmp_path, capsys):
