@@ -789,7 +789,7 @@ TABLES = {
     "interpretation": Table("interpretation", ["QED", "DRD2", "HLM", "MLM"], ("methods", "seeds", "limit", "molecules"), 30, 1),
     "denoising": Table("denoising", ["MUTAG"], ("methods", "seeds"), 100, 20),
     "explanation": Table("comparison", ["motif", "Mutagenicity"], ("seeds", "limit"), 60),
-    "ablation": Table("comparison", ["Mutagenicity"], ("seeds",), 60),
+    "ablation": Table("comparison", ["Mutagenicity"], ("seeds",), 60, 3),
 }
 REPRODUCED = """tables, with published data from --data or GIB_NB_DATA:
   classification   the paper's: poolings, plain networks and GIBs on ten folds of four data sets; hours, on DD days (EdgePool above all)
@@ -797,7 +797,7 @@ REPRODUCED = """tables, with published data from --data or GIB_NB_DATA:
   denoising        the paper's: which edges of MUTAG are real, 20 seeds; minutes
   explanation      a GIB beside PyG's GNNExplainer, PGExplainer, attention, integrated gradients and random edges, on motif graphs
                    and on Mutagenicity; some minutes for each seed and data set
-  ablation         the GIB whose classifier learns apart, each of its parts taken out, on Mutagenicity; half an hour for each seed
+  ablation         the GIB whose classifier learns apart, each of its parts taken out, on Mutagenicity; a quarter of an hour for each seed
 
 examples:
   gib-nb reproduce TABLE --help                               its options

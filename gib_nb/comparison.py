@@ -177,8 +177,6 @@ ABLATIONS = {
     "generator sees two edges far": {"generator_layers": 2},
     "nodes, not edges": {"assign": "nodes"},
     "no chance": {"stochastic": False},
-    "prior of .5": {"prior": .5},
-    "prior of .02": {"prior": .02},
     "critic, no prior": {"prior": None, "beta": .1},
     "classifier learns along": {"independent": False, "warmup": 0, "closing": 0},
 }
