@@ -94,11 +94,11 @@ def test_ten_visitors_each_have_their_own_state(browser, voila):
             slider.press("Home")
             for _ in range(k % 9):
                 slider.press("ArrowRight")
-        end = time.monotonic() + 60
-        while len(set(shown := [visitor.evaluate(SHOWN) for visitor in visitors])) < 9 and time.monotonic() < end:
+        end, own = time.monotonic() + 60, lambda shown: len(set(shown)) == 9 and shown[0] == shown[9]
+        while not own(shown := [visitor.evaluate(SHOWN) for visitor in visitors]) and time.monotonic() < end:
             time.sleep(.5)
         assert [sliders(visitor).first.get_attribute("aria-valuenow") for visitor in visitors] == [f"{k % 9}.0" for k in range(10)]
-        assert len(set(shown)) == 9 and shown[0] == shown[9]
+        assert own(shown)
     finally:
         for visitor in visitors:
             visitor.context.close()
