@@ -21,7 +21,6 @@ from torch_geometric.utils import softmax, subgraph, to_dense_adj, to_dense_batc
 
 from .backbones import BACKBONES, GraphClassifier, check_batch, make_backbone, readout, two_layers
 from .connectivity import components
-from .data import motif_dataset
 from .model import both_ends
 from .trainer import InputFormat, SubgraphExplanation, check_label
 

@@ -15,7 +15,8 @@ import numpy as np
 import torch
 
 from .baselines import NetworkTrainer, TopAttention, top_share
-from .molecules import components, cut_fragment, molecule_dataset, property_oracle, read_molecule
+from .explain import oracle_of
+from .molecules import components, cut_fragment, molecule_dataset, read_molecule
 from .trainer import GIBTrainer, schedule
 
 # %% ../nbs/12_interpretation.ipynb #825e66c8
@@ -127,7 +128,7 @@ def interpretation_cell(
     if method not in METHODS or not set(settings) <= set(NETWORK):
         raise ValueError(f"expected a method among {', '.join(METHODS)} and settings among {', '.join(NETWORK)} (got {method} and {', '.join(settings) or 'none'})")
     data, start = molecule_dataset(dataset, root, limit=limit), time.perf_counter()
-    oracle, graphs, choice = property_oracle("QED" if dataset == "molecules" else dataset), data.test[:most], METHODS[method]
+    oracle, graphs, choice = oracle_of(dataset), data.test[:most], METHODS[method]
     values, rng, found = oracle([graph.smiles for graph in graphs]), np.random.default_rng(seed), {"oracle": oracle.label}
     if method == "random fragment":
         weights, chosen = [random_growth(graph, rng) for graph in graphs], None
