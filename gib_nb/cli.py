@@ -783,10 +783,11 @@ class Table(NamedTuple):
     options: tuple       # that it has beside those of all tables
     epochs: int          # default
     seeds: int = 10      # default
+    most: int = 100      # test graphs to explain, default
 
 TABLES = {
-    "classification": Table("classification", ["MUTAG", "PROTEINS", "IMDB-BINARY", "DD"], ("methods", "folds", "layers", "hidden"), 100),
-    "interpretation": Table("interpretation", ["QED", "DRD2", "HLM", "MLM"], ("methods", "seeds", "limit", "molecules"), 30, 1),
+    "classification": Table("classification", ["MUTAG", "PROTEINS", "IMDB-BINARY", "DD"], ("methods", "folds", "layers", "hidden"), 60),
+    "interpretation": Table("interpretation", ["QED", "DRD2", "HLM", "MLM"], ("methods", "seeds", "limit", "molecules"), 30, 3, 300),
     "denoising": Table("denoising", ["MUTAG"], ("methods", "seeds"), 100, 20),
     "explanation": Table("comparison", ["motif", "Mutagenicity"], ("seeds", "limit"), 60),
     "ablation": Table("comparison", ["Mutagenicity"], ("seeds",), 60, 3),
@@ -837,7 +838,10 @@ def _cells(args, room, datasets):
         more |= {"method": args.methods or list(room.METHODS)}
     if hasattr(args, "molecules"):
         more |= {"limit": args.molecules}
-    return grid(dataset=datasets, seed=list(range(args.seeds)), root=args.data, epochs=args.epochs, **more)
+    more |= {} if hasattr(room, "settings_of") else {"epochs": args.epochs}
+    cells = grid(dataset=datasets, seed=list(range(args.seeds)), root=args.data, **more)
+    cells = [cell for cell in cells if cell["seed"] == 0 or cell.get("method") not in getattr(room, "SEEDLESS", ())]
+    return [cell | (room.settings_of(cell["method"], args.epochs) if hasattr(room, "settings_of") else {}) for cell in cells]
 
 def _by_seed(rows):
     "A row for each data set and seed, with the numbers of every method, from rows of single methods."
@@ -920,15 +924,15 @@ def _add_app_options(parser):
 
 
 def _add_reproduce_options(parser, table):
-    _, datasets, more, epochs, seeds = TABLES[table]
+    _, datasets, more, epochs, seeds, most = TABLES[table]
     special = {
         "methods": dict(nargs="+", metavar="NAME", help="some of its methods, in quotes where they have blanks (default: all)"),
         "folds": dict(type=_count, default=10, metavar="N", help="the first N of ten folds (default: 10)"),
         "layers": dict(type=_count, nargs="+", default=[2, 4], metavar="N", help="depths to choose from by validation loss (default: 2 4)"),
         "hidden": dict(type=_count, nargs="+", default=[32, 64], metavar="N", help="widths to choose from by validation loss (default: 32 64)"),
         "seeds": dict(type=_count, default=seeds, metavar="N", help=f"seeds 0 to N − 1 of split and weights (default: {seeds})"),
-        "limit": dict(type=_count, default=100, metavar="N", help="explain at most N test graphs (default: 100)"),
-        "molecules": dict(type=_count, metavar="N", help="use only N molecules of each set, for a first look"),
+        "limit": dict(type=_count, default=most, metavar="N", help=f"explain at most N test graphs (default: {most})"),
+        "molecules": dict(type=_count, default=10_000, metavar="N", help="use at most N molecules of each set (default: 10000)"),
     }
     parser.add_argument("--datasets", nargs="+", metavar="NAME", help=f"default: {' '.join(datasets)}")
     for name in more:

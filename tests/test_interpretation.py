@@ -4,9 +4,9 @@ import json
 
 import numpy as np
 import pytest
-import torch
 
-from gib_nb.interpretation import DATASETS, METHODS, PAPER, PAPER_PIECES, SHARES, fragment_scores, frontier, interpretation_cell, random_growth, report, scaffold_atoms, search_fragments
+from gib_nb.interpretation import (DATASETS, METHODS, PAPER, PAPER_PIECES, SHARES, best_samples, connected_pieces, fragment_scores, frontier, interpretation_cell, largest_weights,
+                                   least_bias, peeled, random_growth, report, scaffold_atoms, settings_of, taught, through_hard_mask)
 from gib_nb.molecules import components, cut_fragment, molecule_to_data, property_oracle
 
 QED = property_oracle("QED")
@@ -33,11 +33,28 @@ def test_what_is_no_molecule_counts_as_invalid_and_has_no_bias():
 def test_the_frontier_takes_the_largest_weights():
     weight = np.zeros(13)
     weight[4:10] = 1  # the ring
-    rows = frontier([ASPIRIN], [weight], [.55], QED, shares=(.3, 6 / 13, 1.))
+    rows = frontier([ASPIRIN], {share: largest_weights([weight], share) for share in (.3, 6 / 13, 1.)}, [.55], QED)
     assert [row["share"] for row in rows] == [.3, 6 / 13, 1.] and rows[1]["kept"] == 6 / 13 and rows[2]["kept"] == 1
-    assert rows[1]["bias"] == pytest.approx(abs(QED("c1ccccc1") - .55))
-    kept = [row["kept"] for row in frontier([ASPIRIN], [torch.rand(13)], [.55], QED)]
-    assert len(kept) == len(SHARES) and kept[-1] > kept[0]
+    assert rows[1]["bias"] == pytest.approx(abs(QED("c1ccccc1") - .55)) and not any("each" in row for row in rows)
+    half, = frontier([ASPIRIN] * 2, {.5: [[], range(4, 10)]}, [.55, .5], QED)
+    assert half["each"] == [None, pytest.approx(abs(QED("c1ccccc1") - .5))]
+
+
+def test_peeling_against_a_plain_way():
+    rng = np.random.default_rng(0)
+    for smiles in ("CC(=O)Oc1ccccc1C(=O)O", "CCO", "C", "CCO.CCCN", "C1CC1CC1CC1"):
+        graph = molecule_to_data(smiles)
+        for _ in range(5):
+            weight, left, gone = rng.permutation(graph.num_nodes), set(components(graph.edge_index, range(graph.num_nodes))[0]), []
+            while left:
+                whole = lambda atom: len(components(graph.edge_index, sorted(left - {atom}))) <= 1
+                gone.append(min(filter(whole, left), key=lambda atom: weight[atom]))
+                left.discard(gone[-1])
+            order = peeled(weight, graph.edge_index)
+            assert [int(atom) for atom in np.argsort(order) if order[atom]] == gone and (order > 0).sum() == len(gone)
+    grown = random_growth(ASPIRIN, rng)
+    assert (np.argsort(peeled(grown, ASPIRIN.edge_index)) == np.argsort(grown)).all()  # what is in one piece already stays as it is
+    assert len({tuple(peeled(np.zeros(13), ASPIRIN.edge_index, seed)) for seed in range(5)}) > 3
 
 
 def test_chance_grows_connected_pieces_and_covers_all():
@@ -57,17 +74,56 @@ def test_scaffolds(smiles, atoms):
     assert scaffold_atoms(smiles) == atoms
 
 
-def test_a_wide_search_finds_the_best_fragment_of_every_size():
+@pytest.mark.parametrize("smiles", ["CC(=O)NCCO", "C1CC1CC", "c1ccccc1C", "CCO.CN", "C"])
+def test_all_pieces_against_all_sets(smiles):
+    graph = molecule_to_data(smiles)
+    sets = [atoms for size in range(1, graph.num_nodes + 1) for atoms in itertools.combinations(range(graph.num_nodes), size) if len(components(graph.edge_index, list(atoms))) == 1]
+    found = connected_pieces(graph.edge_index, graph.num_nodes, 1000)
+    assert sorted(map(tuple, found)) == sorted(sets) and connected_pieces(graph.edge_index, graph.num_nodes, len(sets) - 1) is None
+    assert len(connected_pieces(graph.edge_index, graph.num_nodes, len(sets))) == len(sets)
+
+
+def test_the_bound_is_that_of_all_fragments():
     graph, value = molecule_to_data("CC(=O)NCCO"), QED("CC(=O)NCCO")
-    found = search_fragments(graph, value, QED, width=10_000, least=.2)
-    for size in range(2, 8):
-        best = min(abs(QED(cut.mol) - value) for atoms in itertools.combinations(range(7), size) if len(components(graph.edge_index, list(atoms))) == 1
-                   and (cut := cut_fragment(graph.smiles, atoms)).mol is not None)
-        assert found[size][0] == pytest.approx(best)
-    narrow = search_fragments(graph, value, QED, width=1, least=.2)
-    assert all(narrow[size][0] >= found[size][0] - 1e-12 for size in narrow) and found[7][0] < 1e-12 and found[7][1] == tuple(range(7))
-    salt = search_fragments(molecule_to_data("CCO.CCCN"), .4, QED)
-    assert max(salt) == 4 and set(salt[4][1]) == {3, 4, 5, 6}
+    found = least_bias(graph, value, QED)
+    for most in range(1, 8):
+        assert found[most - 1] == pytest.approx(min(abs(QED(cut.mol) - value) for size in range(1, most + 1) for atoms in itertools.combinations(range(7), size)
+                                                    if len(components(graph.edge_index, list(atoms))) == 1 and (cut := cut_fragment(graph.smiles, atoms)).mol is not None))
+    assert found[-1] < 1e-12 and least_bias(graph, value, QED, limit=5) is None
+    benzene = least_bias(molecule_to_data("c1ccccc1"), .44, QED)
+    assert found == sorted(found, reverse=True) and len(benzene) == 6
+
+
+def test_pieces_that_are_taught_have_their_own_property():
+    graphs = [ASPIRIN, molecule_to_data("CC(=O)NCCO")]
+    shown = taught(graphs, QED, pieces=6, seed=1)
+    assert len(shown) == 14 and all(a.equal(b) for one, other in zip(shown, taught(graphs, QED, 6, 1)) for a, b in ((one.edge_index, other.edge_index), (one.y, other.y)))
+    for data in shown:
+        graph = graphs[len(data.x) == 7]
+        assert data.x.equal(graph.x)
+        pieces = components(data.edge_index, range(len(data.x)))
+        if len(pieces[0]) > 1:  # of lone atoms it cannot be seen which were chosen
+            assert float(data.y) == pytest.approx(QED(cut_fragment(graph.smiles, pieces[0]).mol), abs=1e-6)
+    assert [float(data.y) for data in taught(graphs, QED, pieces=0)] == pytest.approx([QED(graph.smiles) for graph in graphs])
+
+
+def test_a_mask_leaves_the_bonds_between_the_atoms():
+    data = through_hard_mask(molecule_to_data("CCO"), [0, 1])
+    assert data.edge_index.tolist() == [[0, 1], [1, 0]] and len(data.x) == 3
+    assert through_hard_mask(ASPIRIN, range(13)).edge_index.equal(ASPIRIN.edge_index)
+
+
+def test_the_best_draw_is_what_the_reader_says():
+    class Oracle:  # a reader that knows the answer
+        def predict(self, graphs):
+            return np.array([QED(cut_fragment(ASPIRIN.smiles, components(graph.edge_index, range(13))[0]).mol) for graph in graphs])
+
+    value = QED(ASPIRIN.smiles)
+    bias = [frontier([ASPIRIN], best_samples([ASPIRIN], Oracle(), samples, (.5,), seed), [value], QED)[0]["bias"] for samples in (1, 8, 400) for seed in range(6)]
+    mean = np.reshape(bias, (3, 6)).mean(1)
+    assert mean[0] > mean[1] > mean[2] and mean[2] == pytest.approx(min(abs(QED(cut.mol) - value) for atoms in connected_pieces(ASPIRIN.edge_index, 13, 10_000) if len(atoms) == 7
+                                                                     and (cut := cut_fragment(ASPIRIN.smiles, atoms)).mol is not None), abs=.01)
+    assert best_samples([ASPIRIN], Oracle(), 5, (.3, .7), 1) == best_samples([ASPIRIN], Oracle(), 5, (.3, .7), 1)
 
 
 def test_the_papers_numbers_name_our_methods():
@@ -76,10 +132,10 @@ def test_the_papers_numbers_name_our_methods():
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_cell_of_every_method(method):
-    found = interpretation_cell("molecules", method, seed=1, limit=40, most=3, epochs=1, hidden_channels=8)
+    found = interpretation_cell("molecules", method, seed=1, limit=40, most=3, **settings_of(method, 5) | ({"hidden_channels": 8} if "GIB" in method or "Att" in method else {}))
     assert json.dumps(found) and found["seconds"] > 0
-    assert ("frontier" in found) == (method != "scaffold") and ("bias" in found) == (method not in ("random fragment", "search")) and found["oracle"].startswith("QED (exact)")
-    assert "GCN" not in method or found["config"]["hidden_channels"] == 8
+    assert ("frontier" in found) == (method != "scaffold") and ("bias" in found) == (method not in ("random fragment", "every fragment")) and found["oracle"].startswith("QED (exact)")
+    assert "GIB" not in method or found["config"]["hidden_channels"] == 8
     if "frontier" in found:
         assert all(0 <= row["kept"] <= 1 for row in found["frontier"])
 
@@ -92,9 +148,10 @@ def test_whole_molecules_have_no_bias_whatever_the_oracle():
 
 
 def test_unknown_methods_and_settings_are_refused():
-    for words in (dict(method="GCN+Att08"), dict(method="GCN+GIB", heads=3)):
-        with pytest.raises(ValueError, match="expected a method among GCN.Att05"):
-            interpretation_cell("molecules", **words)
+    with pytest.raises(ValueError, match="expected a method among GCN.Att05"):
+        interpretation_cell("molecules", "GCN+Att08")
+    with pytest.raises(TypeError, match="heads"):
+        interpretation_cell("molecules", "GCN+GIB", heads=3)
 
 
 def test_the_report_has_bias_and_share_together():
