@@ -580,7 +580,7 @@ def add_redundant_edges(
 # %% ../nbs/03_data.ipynb #6d038ee2
 def to_line_graph(
     graph: Data,  # each edge in both directions; doubles and self-loops are allowed
-) -> Data:  # x [m, d], edge_index, y, node_mask [m] from edge_mask, ends [m, 2] the two nodes of each edge, smaller first
+) -> Data:  # x [m, d], edge_index, y, node_mask [m] from edge_mask, prior [m] from the edges', ends [m, 2] the two nodes of each edge, smaller first
     "The line graph: one node per undirected edge, x = sum over its two ends, neighbours where edges share an end."
     ends, place = torch.unique(graph.edge_index.sort(dim=0).values, dim=1, return_inverse=True)
     m = ends.size(1)
@@ -591,8 +591,9 @@ def to_line_graph(
     line = Data(edge_index=coalesce(pairs, num_nodes=m), y=graph.y, ends=ends.T.contiguous(), num_nodes=m)
     if graph.x is not None:
         line.x = graph.x[ends[0]] + graph.x[ends[1]]
-    if "edge_mask" in graph:
-        line.node_mask = torch.zeros(m).scatter_reduce(0, place, graph.edge_mask.float(), "amax")
+    for name, own in (("edge_mask", "node_mask"), ("prior", "prior")):
+        if name in graph:
+            line[own] = torch.zeros(m).scatter_reduce(0, place, graph[name].float(), "amax")
     return line
 
 # %% ../nbs/03_data.ipynb #6ffd29c2

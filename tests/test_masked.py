@@ -218,6 +218,18 @@ def test_the_bound_by_hand():
     assert share_bound(nothing, GIBConfig(encode_again=True, assign="edges", prior=.2)) == 0
 
 
+def test_graphs_may_bring_a_prior(trees):
+    own = lambda share: [Data(**graph.to_dict(), prior=torch.full((graph.num_nodes,), share)) for graph in trees.train[:20]]
+    losses = lambda graphs, prior: [epoch["loss"] for epoch in GIBTrainer(GIBConfig(prior=prior, beta=5., epochs=3, warmup=0, ramp=0, **SMALL)).fit(graphs, graphs, progress=False)
+                                    .history["epochs"]]
+    assert losses(own(.2), .9) == losses(trees.train[:20], .2) != losses(own(.3), .2)
+    for bad in (torch.tensor([.5]), torch.zeros(trees.train[0].num_nodes), "much", torch.full((trees.train[0].num_nodes,), float("nan"))):
+        with pytest.raises(ValueError, match="graph 0: expected prior of shape"):
+            GIBTrainer(prior=.5).fit([Data(**trees.train[0].to_dict(), prior=bad), *trees.train[1:5]], trees.train[:5])
+    edges = [Data(**graph.to_dict(), prior=torch.full((graph.num_edges,), .2)) for graph in trees.train[:20]]
+    GIBTrainer(GIBConfig(prior=.5, encode_again=True, assign="edges", epochs=3, warmup=0, ramp=0, **SMALL)).fit(edges, edges, progress=False)
+
+
 def test_the_learning_rate_falls_in_each_part():
     config = GIBConfig(learning_rate=.1, anneal=True, warmup=2, ramp=0, epochs=6)
     assert [round(learning_rate(epoch, config), 5) for epoch in range(6)] == [.1, .05, .1, .08536, .05, .01464]
