@@ -798,6 +798,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                     'gib_nb.information.sign_channel_plug_in': ( 'information.html#sign_channel_plug_in',
                                                                                  'gib_nb/information.py')},
             'gib_nb.interpretation': { 'gib_nb.interpretation._bounds': ('interpretation.html#_bounds', 'gib_nb/interpretation.py'),
+                                       'gib_nb.interpretation._data': ('interpretation.html#_data', 'gib_nb/interpretation.py'),
                                        'gib_nb.interpretation._pair': ('interpretation.html#_pair', 'gib_nb/interpretation.py'),
                                        'gib_nb.interpretation.best_samples': ( 'interpretation.html#best_samples',
                                                                                'gib_nb/interpretation.py'),

@@ -932,7 +932,7 @@ def _add_reproduce_options(parser, table):
         "hidden": dict(type=_count, nargs="+", default=[32, 64], metavar="N", help="widths to choose from by validation loss (default: 32 64)"),
         "seeds": dict(type=_count, default=seeds, metavar="N", help=f"seeds 0 to N − 1 of split and weights (default: {seeds})"),
         "limit": dict(type=_count, default=most, metavar="N", help=f"explain at most N test graphs (default: {most})"),
-        "molecules": dict(type=_count, default=10_000, metavar="N", help="use at most N molecules of each set (default: 10000)"),
+        "molecules": dict(type=_count, default=5000, metavar="N", help="use at most N molecules of each set (default: 5000)"),
     }
     parser.add_argument("--datasets", nargs="+", metavar="NAME", help=f"default: {' '.join(datasets)}")
     for name in more:

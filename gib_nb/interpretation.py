@@ -10,6 +10,7 @@ __all__ = ['SHARES', 'NETWORK', 'ATTENTION', 'BOTTLENECKS', 'SAMPLED', 'SEEDLESS
 
 # %% ../nbs/12_interpretation.ipynb #a10e646b
 import dataclasses
+import functools
 import itertools
 import time
 import warnings
@@ -207,7 +208,7 @@ def best_samples(
 NETWORK = dict(hidden_channels=64, num_layers=2, batch_size=128, learning_rate=3e-3)  # of all networks but the reader
 ATTENTION = {"GCN+Att05": .5, "GCN+Att07": .7}  # method → share of the atoms
 BOTTLENECKS = {"GCN+GIB": {}, "GCN+GIB w/o L_con": {"alpha": 0.}, "GCN+GIB w/o L_MI": {"beta": 0.}}  # method → settings of GIBConfig
-SAMPLED = {"sampled GIB": dict(samples=64, pieces=6), "sampled GIB, 4 draws": dict(samples=4, pieces=6), "sampled GIB, untaught": dict(samples=64, pieces=0)}
+SAMPLED = {"sampled GIB": dict(samples=64, pieces=6), "sampled GIB, untaught": dict(samples=64, pieces=0)}  # method → settings of `best_samples` and `taught`
 SEEDLESS = ["scaffold", "every fragment"]  # the same for every seed
 METHODS = [*ATTENTION, *BOTTLENECKS, *SAMPLED, "random fragment", *SEEDLESS]
 
@@ -222,6 +223,10 @@ def settings_of(
         return NETWORK | dict(num_layers=3, epochs=max(1, epochs // 2 if SAMPLED[method]["pieces"] else 3 * epochs)) | SAMPLED[method]  # as many steps, of few graphs or of many
     return NETWORK | dict(epochs=epochs) if method in ATTENTION else {}
 
+@functools.lru_cache(maxsize=1)
+def _data(dataset, root, limit):
+    return molecule_dataset(dataset, root, limit=limit, progress=False)
+
 def interpretation_cell(
     dataset: str = "QED",     # or "DRD2", "HLM", "MLM", "molecules"
     method: str = "GCN+GIB",  # one of `METHODS`
@@ -234,7 +239,7 @@ def interpretation_cell(
     "Train one method, cut fragments of test molecules and measure them: molecule and fragment by the same oracle."
     if method not in METHODS:
         raise ValueError(f"expected a method among {', '.join(METHODS)} (got {method})")
-    data, start = molecule_dataset(dataset, root, limit=limit), time.perf_counter()
+    data, start = _data(dataset, root, limit), time.perf_counter()
     oracle, graphs = oracle_of(dataset), data.test[:most]
     values, found, choices, chosen = oracle([graph.smiles for graph in graphs]), {"oracle": oracle.label}, {}, None
     if method == "every fragment":
@@ -250,6 +255,7 @@ def interpretation_cell(
         samples, pieces = settings.pop("samples"), settings.pop("pieces")
         trainer = NetworkTrainer("gin_sum", **settings, seed=seed).fit(taught(data.train, oracle, pieces, seed), taught(data.valid, oracle, pieces, seed))
         choices = best_samples(graphs, trainer, samples, seed=seed)
+        found["draws"] = {k: frontier(graphs, best_samples(graphs, trainer, k, (.5,), seed), values, oracle)[0]["bias"] for k in (1, 4, 16, 256)}
         chosen, found = choices[.5], found | {"config": trainer.config, "r2": trainer.score(taught(data.test, oracle, pieces, seed))}
     else:
         with warnings.catch_warnings():

@@ -722,6 +722,7 @@ def molecule_dataset(
     download: bool = True,  # whether the network may be asked
     seed: int = 0,  # of the split; the surrogates are strangers to the test part of seed 0 only
     limit: int | None = None,  # only so many molecules
+    progress: bool = True,  # show a bar where it takes long
 ) -> GraphDataset:  # regression, split 85/5/10; graphs as in `molecule_to_data`
     "A data set of the interpretation task."
     from tqdm.auto import tqdm
@@ -738,7 +739,7 @@ def molecule_dataset(
     if limit is not None and limit < len(smiles):
         split = _shortened(split, limit)
     chosen = np.sort(np.concatenate(list(split.values())))
-    bar = tqdm(chosen, desc=f"{name}: molecules", leave=False, disable=len(chosen) < 3000)
+    bar = tqdm(chosen, desc=f"{name}: molecules", leave=False, disable=not progress or len(chosen) < 3000)
     graphs = [molecule_to_data(smiles[i], values[i]) for i in bar]
     split = {part: np.searchsorted(chosen, where) for part, where in split.items()}
     return dataclasses.replace(make_dataset(name, graphs, INTERPRETATION_SPLIT, seed, "regression"), split=split)
