@@ -158,7 +158,7 @@ def denoising_cell(
     seed: int = 0,            # of noise, split and weights
     root=None,                # folder with published data
     **settings,               # as from `settings_of`
-) -> dict:  # `edge_scores` where the method chooses edges, accuracy where it classifies, seconds
+) -> dict:  # `edge_scores` where the method chooses edges, accuracy where it classifies, "examples" of GIBs, seconds
     "Train one method and score it on the test graphs."
     if method not in METHODS:
         raise ValueError(f"expected a method among {', '.join(METHODS)} (got {method})")
@@ -185,12 +185,17 @@ def denoising_cell(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of a collapse, which is in the row
             trainer = GIBTrainer(**settings, seed=seed).fit(lines.train, lines.valid, progress=False)
-        found = _scored(real, list(trainer.subgraphs(lines.test))) | {"accuracy": trainer.score(lines.test), "config": dataclasses.asdict(trainer.config),
-                                                                     "attempts": len(trainer.history["attempts"]), "collapse": trainer.collapse}
+        explained = list(trainer.subgraphs(lines.test))
+        found = _scored(real, explained) | {"accuracy": trainer.score(lines.test), "config": dataclasses.asdict(trainer.config), "attempts": len(trainer.history["attempts"]),
+                                            "collapse": trainer.collapse, "examples": [_example(*found) for found in zip(data.test[:3], lines.test, explained)]}
     return found | {"seconds": time.perf_counter() - start}
 
 def _scored(real, explained):
     return edge_scores(real, torch.cat([e.selected for e in explained]).cpu(), torch.cat([e.node_mask[:, 0] for e in explained]).cpu())
+
+def _example(graph, line, explanation):
+    "What a picture needs: the kind of each node by number, the ends of the edges, which of them are real, and which are kept."
+    return {"nodes": graph.x.argmax(1).tolist(), "edges": line.ends.tolist(), "real": line.node_mask.bool().tolist(), "kept": explanation.selected.tolist()}
 
 def _guess(method, graphs, seed):
     "Kept edges, and their values, of a guess that learns nothing."

@@ -235,7 +235,7 @@ def interpretation_cell(
     most: int = 300,          # test molecules that are measured; of "every fragment" a fifth, and those with at most 10,000 pieces
     root=None,                # folder with published data
     **settings,               # as from `settings_of`
-) -> dict:  # `fragment_scores` of the method's own choice, its "frontier", R² of the network, oracle, seconds
+) -> dict:  # `fragment_scores` of the method's own choice, its "frontier", R² of the network, a few "examples", oracle, seconds
     "Train one method, cut fragments of test molecules and measure them: molecule and fragment by the same oracle."
     if method not in METHODS:
         raise ValueError(f"expected a method among {', '.join(METHODS)} (got {method})")
@@ -271,6 +271,7 @@ def interpretation_cell(
         choices, found = {share: largest_weights(weights, share) for share in SHARES}, found | {"r2": trainer.score(data.test)}
     found |= {} if chosen is None else fragment_scores(graphs, chosen, values, oracle)
     found |= {"frontier": frontier(graphs, choices, values, oracle)} if choices else {}
+    found["examples"] = [{"smiles": graph.smiles, "atoms": list(atoms)} for graph, atoms in zip(graphs[:6], choices.get(.5, chosen))]
     return found | {"seconds": time.perf_counter() - start}
 
 def _bounds(graphs, values, oracle):
