@@ -820,10 +820,22 @@ def reproduce_command(
     good = [{name: value for name, value in row.items() if name != "root"} for row in rows if "error" not in row]  # root is a path of this computer
     if not good:
         raise ValueError(f"expected at least one cell to succeed (got {rows[0]['error']})")
-    _write_json(folder / f"{args.table}.json", shorten({"rows": good} | surroundings()))
-    print(room.report(good) if hasattr(room, "report") else _score_tables(good if table.room == "comparison" else _by_seed(good)))
+    _write_json(folder / f"{args.table}.json", shorten(_configs_apart(good) | surroundings()))
+    print(room.report(good) if hasattr(room, "report") else _score_tables(good))
     print(f"every value is in {folder / args.table}.json" + ("" if len(good) == len(rows) else f", but for {len(rows) - len(good)} cells that failed; the same command tries them again"))
     return 0 if len(good) == len(rows) else 1
+
+def _configs_apart(rows):
+    "Rows with the number of their config, and the list of configs, which hold all that is the same in many cells."
+    configs, short = [], []
+    for row in rows:
+        if isinstance(row.get("config"), dict):
+            config = {name: value for name, value in row["config"].items() if name not in ("seed", "hidden_channels", "num_layers")}
+            if config not in configs:
+                configs.append(config)
+            row = {name: value for name, value in row.items() if name not in config} | {"config": configs.index(config)}
+        short.append(row)
+    return {"configs": configs, "rows": short} if configs else {"rows": short}
 
 def _cells(args, room, datasets):
     "Settings of the cells of a table."
@@ -842,14 +854,6 @@ def _cells(args, room, datasets):
     cells = grid(dataset=datasets, seed=list(range(args.seeds)), root=args.data, **more)
     cells = [cell for cell in cells if cell["seed"] == 0 or cell.get("method") not in getattr(room, "SEEDLESS", ())]
     return [cell | (room.settings_of(cell["method"], args.epochs) if hasattr(room, "settings_of") else {}) for cell in cells]
-
-def _by_seed(rows):
-    "A row for each data set and seed, with the numbers of every method, from rows of single methods."
-    found = {}
-    for row in rows:
-        numbers = {name: value for name, value in row.items() if isinstance(value, float)}
-        found.setdefault((row["dataset"], row["seed"]), {"dataset": row["dataset"], "seed": row["seed"]})[row["method"]] = numbers
-    return list(found.values())
 
 def _score_tables(rows):
     "A table for each data set."

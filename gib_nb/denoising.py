@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['NETWORK', 'PLAIN', 'LEARNED', 'BOTTLENECKS', 'GUESSES', 'METHODS', 'PAPER', 'line_graphs', 'edge_scores',
            'LinkPredictor', 'hidden_edges', 'random_pairs', 'train_link_predictor', 'link_logits', 'edge_priors',
-           'with_priors', 'settings_of', 'denoising_cell']
+           'with_priors', 'settings_of', 'denoising_cell', 'report']
 
 # %% ../nbs/13_denoising.ipynb #cbff85a7
 import dataclasses
@@ -136,7 +136,8 @@ def with_priors(
 
 # %% ../nbs/13_denoising.ipynb #dd4127e6
 NETWORK = dict(hidden_channels=32, num_layers=2, batch_size=128)  # of all networks
-PLAIN = {"structure-blind": "structure_blind", "GCN": "gcn", "DiffPool": "diff_pool", "GCN, sum, line graph": "gcn_sum", "GCN+Att05": "att_pool", "GCN+Att07": "att_pool"}  # method → network
+PLAIN = {"structure-blind": "structure_blind", "GCN": "gcn", "DiffPool": "diff_pool", "GIN, sum": "gin_sum", "GIN, sum, real edges": "gin_sum", "GCN, sum, line graph": "gcn_sum",
+         "GCN+Att05": "att_pool", "GCN+Att07": "att_pool"}  # method → network
 LEARNED = dict(backbone="gin", learning_rate=3e-3, prior=.5, encode_again=True, generator_layers=0, alpha=0.)  # the classifier reads the subgraph, the generator nothing but the edge
 BOTTLENECKS = {"GCN+GIB": dict(backbone="gcn"), "GCN+GIB, β = 0": dict(backbone="gcn", beta=0.), "GIN+GIB, learned prior": LEARNED | dict(beta=5.),
                "GIN+GIB, learned prior, β = 0": LEARNED | dict(beta=0.)}  # method → settings of GIBConfig
@@ -172,7 +173,8 @@ def denoising_cell(
         y = lambda graphs: np.array([int(graph.y) for graph in graphs])
         found = {"accuracy": float((y(data.test) == np.bincount(y(data.train)).argmax()).mean())}
     elif method in PLAIN:
-        graphs = data if method in ("structure-blind", "GCN", "DiffPool") else lines
+        graphs = lines if "line graph" in method or "Att" in method else data
+        graphs = dataclasses.replace(data, graphs=[graph.edge_subgraph(graph.edge_mask > .5) for graph in data.graphs]) if "real edges" in method else graphs
         trainer = NetworkTrainer(PLAIN[method], **settings, seed=seed).fit(graphs.train, graphs.valid)
         if PLAIN[method] == "att_pool":
             explained = list(TopAttention(trainer, {"GCN+Att05": .5, "GCN+Att07": .7}[method]).subgraphs(lines.test))
@@ -210,6 +212,22 @@ def _guess(method, graphs, seed):
     else:
         values = -torch.cat([torch.bincount(graph.edge_index[0], minlength=graph.num_nodes) for graph in graphs]).double()
     return top_share(values, batch, .5, seed), values
+
+# %% ../nbs/13_denoising.ipynb #56c7cb38
+def report(
+    rows: list[dict],  # cells of the sweep
+) -> str:
+    "For each data set the scores of every method, mean ± standard deviation over the seeds."
+    import pandas as pd
+    scores = {"recall": "recall", "precision": "precision", "auc": "ROC-AUC", "at recall .7": "at recall .7", "accuracy": "accuracy"}
+    rows, texts = [row | ({"at recall .7": row["curve"][14]} if "curve" in row else {}) for row in rows], []
+    for dataset in dict.fromkeys(row["dataset"] for row in rows):
+        mine, table = [row for row in rows if row["dataset"] == dataset], {}
+        for method in dict.fromkeys(row["method"] for row in mine):
+            values = {title: [row[score] for row in mine if row["method"] == method and score in row] for score, title in scores.items()}
+            table[method] = {title: f"{np.mean(found):.3f} ± {np.std(found, ddof=1) if len(found) > 1 else 0:.3f}" if found else "" for title, found in values.items()}
+        texts.append(f"{dataset}, {len({row['seed'] for row in mine})} seeds, mean ± standard deviation\n{pd.DataFrame(table).T.to_string()}")
+    return "\n\n".join(texts)
 
 # %% ../nbs/13_denoising.ipynb #465f1671
 PAPER = {"GCN": {"accuracy": (.617,)}, "DiffPool": {"accuracy": (.658,)},

@@ -565,16 +565,20 @@ def test_reproduce_writes_every_value_and_goes_on(tmp_path, monkeypatch, capsys)
 def test_reproduce_tables_of_single_methods(tmp_path, monkeypatch, capsys):
     from gib_nb import denoising
 
-    def cell(dataset, method, seed, root, epochs):
-        return {"recall": .5 + .1 * seed, "curve": [1., .8]} | ({} if method == "keep all" else {"accuracy": .75})
+    def cell(dataset, method, seed, root, **settings):
+        return {"recall": .5 + .1 * seed, "curve": [1.] * 14 + [.8] * 7} | ({} if method == "keep all" else {"accuracy": .75, "config": settings | {"seed": seed, "dropout": 0.}})
 
     monkeypatch.setattr(denoising, "denoising_cell", cell)
     words = ["reproduce", "denoising", "--methods", "keep all", "GCN+GIB", "--seeds", "2", "--out", str(tmp_path), "--no-progress"]
     assert cli.main(words) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "MUTAG, 2 seeds, mean ± standard deviation" and lines[1].split() == ["recall", "accuracy"]
-    assert lines[2].split("  ")[0] == "keep all" and "0.550 ± 0.071" in lines[2] and "0.750" not in lines[2] and "0.750 ± 0.000" in lines[3]
-    assert len(json.loads((tmp_path / "denoising.json").read_text())["rows"]) == 4
+    assert lines[0] == "MUTAG, 2 seeds, mean ± standard deviation" and lines[1].split() == ["recall", "precision", "ROC-AUC", "at", "recall", ".7", "accuracy"]
+    assert lines[2].split() == ["keep", "all", "0.550", "±", "0.071", "0.800", "±", "0.000"] and lines[3].endswith("0.750 ± 0.000")
+    record = json.loads((tmp_path / "denoising.json").read_text())
+    assert [row.get("config") for row in record["rows"]] == [None, 0, None, 0] and [row["seed"] for row in record["rows"]] == [0, 0, 1, 1]
+    config, = record["configs"]  # what both seeds share, and no row repeats
+    assert config["dropout"] == 0 and config["learning_rate"] == .01 and not {"learning_rate", "dropout"} & record["rows"][1].keys()
+    assert record["rows"][1]["hidden_channels"] == 32 and not {"seed", "hidden_channels"} & config.keys()
     assert cli.main([*words[:3], "keep some", *words[5:]]) == 1 and "expected methods among keep all" in capsys.readouterr().err
 
 
@@ -586,4 +590,4 @@ def test_every_table_has_its_room_and_defaults(table):
     cells = cli._cells(args, room, cli.TABLES[table].datasets)
     cell = getattr(room, f"{table}_cell")
     import inspect
-    assert cells and set(cells[0]) <= set(inspect.signature(cell).parameters)
+    assert cells and all(inspect.signature(cell).bind(**each) for each in cells)
