@@ -787,7 +787,7 @@ class Table(NamedTuple):
 
 TABLES = {
     "classification": Table("classification", ["MUTAG", "PROTEINS", "IMDB-BINARY", "DD"], ("methods", "folds", "layers", "hidden"), 60),
-    "interpretation": Table("interpretation", ["QED", "DRD2", "HLM", "MLM"], ("methods", "seeds", "limit", "molecules"), 30, 3, 300),
+    "interpretation": Table("interpretation", ["QED", "DRD2", "HLM", "MLM"], ("methods", "seeds", "limit", "molecules"), 30, 3, 200),
     "denoising": Table("denoising", ["MUTAG"], ("methods", "seeds"), 100, 20),
     "explanation": Table("comparison", ["motif", "Mutagenicity"], ("seeds", "limit"), 60),
     "ablation": Table("comparison", ["Mutagenicity"], ("seeds",), 60, 3),
