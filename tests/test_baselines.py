@@ -1,4 +1,5 @@
 "Networks without a bottleneck: every batch as its graphs alone, any order, the trainer, and attention as an explanation."
+import functools
 import math
 
 import numpy as np
@@ -7,7 +8,8 @@ import torch
 from sklearn.exceptions import NotFittedError
 from torch_geometric.data import Batch, Data
 
-from gib_nb.baselines import (NETWORKS, AttentionPool, DiffPool, NetworkTrainer, SortPool, StructureBlind, TopAttention, graph_by_graph, random_half, top_share)
+from gib_nb.baselines import (NETWORKS, AttentionPool, DiffPool, NetworkTrainer, PoolingNetwork, SortPool, StructureBlind, TopAttention, graph_by_graph, random_half,
+                              top_share)
 from gib_nb.data import motif_dataset
 
 EDGES = torch.tensor([[0, 1, 1, 2, 2, 3, 3, 4, 4, 0], [1, 0, 2, 1, 3, 2, 4, 3, 0, 4]])
@@ -71,13 +73,18 @@ def test_graph_by_graph_keeps_the_graphs():
 
 
 @pytest.mark.parametrize("room", [1, 30, 10 ** 9])
-def test_diff_pool_does_not_depend_on_its_groups(room):
+@pytest.mark.parametrize("network", [functools.partial(DiffPool, nodes=8), functools.partial(PoolingNetwork, pool="asa_pool"), functools.partial(PoolingNetwork, pool="edge_pool")])
+def test_answers_and_gradients_do_not_depend_on_the_groups(network, room):
     batch = Batch.from_data_list([Data(x=x, edge_index=edges) for x, edges in ODD])
-    answers = []
+    found = []
     for entries in (room, 4_000_000):
         torch.manual_seed(0)
-        answers.append(DiffPool(3, 2, 8, 3, nodes=8, room=entries).eval()(batch.x, batch.edge_index, batch.batch))
-    torch.testing.assert_close(*answers)
+        model = network(3, 2, 8, 3, room=entries).eval()
+        answer = model(batch.x, batch.edge_index, batch.batch)
+        answer.square().sum().backward()
+        found.append([answer, *(weight.grad for weight in model.parameters() if weight.grad is not None)])
+    assert len(found[0]) > 8
+    torch.testing.assert_close(*found)
 
 
 def test_sort_pool_reads_the_nodes_with_the_largest_last_channel():
