@@ -59,7 +59,7 @@ class PoolingNetwork(nn.Module):
     "Message passing and pooling by turns; the means after all steps are classified together."
     def __init__(self, in_channels: int, out_channels: int, hidden_channels: int = 64, num_layers: int = 2,
                  pool: str = "asa_pool",  # or "edge_pool"
-                 room: int = 30_000):     # edges in memory at a time; ASAPool makes graphs dense
+                 room: int = 10_000):     # edges in memory at a time; ASAPool makes graphs dense
         super().__init__()
         sizes = [in_channels] + [hidden_channels] * num_layers
         self.convs = nn.ModuleList(GraphConv(*pair, aggr="mean") for pair in zip(sizes, sizes[1:]))

@@ -119,9 +119,10 @@ def scaffold_atoms(
 def connected_pieces(
     edge_index: Tensor,  # [2, E]
     number: int,         # of nodes
+    most: int,           # nodes in a piece
     limit: int,          # more pieces are not wanted
 ) -> list[list[int]] | None:  # nodes of each; None when there are more
-    "Every connected set of nodes, once."
+    "Every connected set of at most so many nodes, once."
     neighbours = [0] * number  # as bits, and so are the sets
     for u, v in edge_index.t().tolist():
         neighbours[u] |= 1 << v
@@ -131,7 +132,7 @@ def connected_pieces(
         pieces.append(piece)
         if len(pieces) > limit:
             return None
-        rim &= ~barred
+        rim = rim & ~barred if piece.bit_count() < most else 0
         while rim:
             atom = rim & -rim
             rim ^= atom
@@ -144,13 +145,14 @@ def least_bias(
     value: float,  # of the molecule
     oracle,
     limit: int = 10_000,
-) -> list | None:  # [n]: least bias of all pieces with at most 1, 2, … n atoms, None where no piece is a molecule; None for a molecule with more pieces than `limit`
+) -> list | None:  # least bias of all pieces with at most 1, 2, … ⌈n/2⌉ atoms, None where no piece is a molecule; None for a molecule with more pieces than `limit`
     "The bound on the bias of fragments, from all of them."
-    pieces, molecule = connected_pieces(graph.edge_index, graph.num_nodes, limit), read_molecule(graph.smiles)
+    half = -(-graph.num_nodes // 2)
+    pieces, molecule = connected_pieces(graph.edge_index, graph.num_nodes, half, limit), read_molecule(graph.smiles)
     if pieces is None:
         return None
     cut = [fragment for fragment in (cut_fragment(molecule, piece) for piece in pieces) if fragment.mol is not None]
-    best = np.full(graph.num_nodes, np.inf)
+    best = np.full(half, np.inf)
     np.minimum.at(best, [len(fragment.atoms) - 1 for fragment in cut], np.abs(oracle([fragment.mol for fragment in cut]) - value))
     return [float(bias) if np.isfinite(bias) else None for bias in np.minimum.accumulate(best)]
 
@@ -277,7 +279,7 @@ def interpretation_cell(
 def _bounds(graphs, values, oracle):
     "The frontier that no method can pass, of the molecules that have not too many pieces."
     bounds, rows = [least_bias(graph, value, oracle) for graph, value in zip(graphs, values)], []
-    for share in SHARES:
+    for share in (share for share in SHARES if share <= .5):
         sizes = [int(np.ceil(share * graph.num_nodes - 1e-9)) for graph in graphs]
         each = [None if bound is None else bound[size - 1] for bound, size in zip(bounds, sizes)]
         known = [i for i, bias in enumerate(each) if bias is not None]

@@ -78,20 +78,22 @@ def test_scaffolds(smiles, atoms):
 def test_all_pieces_against_all_sets(smiles):
     graph = molecule_to_data(smiles)
     sets = [atoms for size in range(1, graph.num_nodes + 1) for atoms in itertools.combinations(range(graph.num_nodes), size) if len(components(graph.edge_index, list(atoms))) == 1]
-    found = connected_pieces(graph.edge_index, graph.num_nodes, 1000)
-    assert sorted(map(tuple, found)) == sorted(sets) and connected_pieces(graph.edge_index, graph.num_nodes, len(sets) - 1) is None
-    assert len(connected_pieces(graph.edge_index, graph.num_nodes, len(sets))) == len(sets)
+    pieces = lambda most, limit=1000: connected_pieces(graph.edge_index, graph.num_nodes, most, limit)
+    for most in range(1, graph.num_nodes + 1):
+        assert sorted(map(tuple, pieces(most))) == sorted(atoms for atoms in sets if len(atoms) <= most)
+    assert pieces(graph.num_nodes, len(sets) - 1) is None and len(pieces(graph.num_nodes, len(sets))) == len(sets)
 
 
 def test_the_bound_is_that_of_all_fragments():
     graph, value = molecule_to_data("CC(=O)NCCO"), QED("CC(=O)NCCO")
     found = least_bias(graph, value, QED)
-    for most in range(1, 8):
+    assert len(found) == 4
+    for most in range(1, 5):
         assert found[most - 1] == pytest.approx(min(abs(QED(cut.mol) - value) for size in range(1, most + 1) for atoms in itertools.combinations(range(7), size)
                                                     if len(components(graph.edge_index, list(atoms))) == 1 and (cut := cut_fragment(graph.smiles, atoms)).mol is not None))
-    assert found[-1] < 1e-12 and least_bias(graph, value, QED, limit=5) is None
+    assert least_bias(graph, value, QED, limit=5) is None
     benzene = least_bias(molecule_to_data("c1ccccc1"), .44, QED)
-    assert found == sorted(found, reverse=True) and len(benzene) == 6
+    assert found == sorted(found, reverse=True) and len(benzene) == 3
 
 
 def test_pieces_that_are_taught_have_their_own_property():
@@ -121,7 +123,7 @@ def test_the_best_draw_is_what_the_reader_says():
     value = QED(ASPIRIN.smiles)
     bias = [frontier([ASPIRIN], best_samples([ASPIRIN], Oracle(), samples, (.5,), seed), [value], QED)[0]["bias"] for samples in (1, 8, 400) for seed in range(6)]
     mean = np.reshape(bias, (3, 6)).mean(1)
-    assert mean[0] > mean[1] > mean[2] and mean[2] == pytest.approx(min(abs(QED(cut.mol) - value) for atoms in connected_pieces(ASPIRIN.edge_index, 13, 10_000) if len(atoms) == 7
+    assert mean[0] > mean[1] > mean[2] and mean[2] == pytest.approx(min(abs(QED(cut.mol) - value) for atoms in connected_pieces(ASPIRIN.edge_index, 13, 7, 10_000) if len(atoms) == 7
                                                                      and (cut := cut_fragment(ASPIRIN.smiles, atoms)).mol is not None), abs=.01)
     assert best_samples([ASPIRIN], Oracle(), 5, (.3, .7), 1) == best_samples([ASPIRIN], Oracle(), 5, (.3, .7), 1)
 
