@@ -156,11 +156,14 @@ def check_label(graph: Data, number: int) -> Tensor:
     return y
 
 def check_prior(graph: Data, number: int, length: int) -> Tensor:
-    "The prior of a graph [length]; ValueError with the number of the graph where it is none."
-    prior = graph.prior
-    if not isinstance(prior, Tensor) or list(prior.shape) != [length] or not bool(((prior > 0) & (prior < 1)).all()):
-        raise ValueError(f"graph {number}: expected prior of shape [{length}] with numbers between 0 and 1 (got {prior})")
-    return prior.float()
+    "The prior of a graph [length]; ValueError with the number of the graph where it has none, or numbers that are no probabilities between 0 and 1."
+    prior = graph.get("prior")
+    if not isinstance(prior, Tensor) or list(prior.shape) != [length]:
+        raise ValueError(f"graph {number}: expected prior of shape [{length}], as other graphs have one (got {list(prior.shape) if isinstance(prior, Tensor) else prior!r})")
+    prior = prior.float()
+    if not bool(((prior > 0) & (prior < 1)).all()):
+        raise ValueError(f"graph {number}: expected prior with numbers between 0 and 1, neither included (got {prior.min():g} to {prior.max():g})")
+    return prior
 
 @dataclass(frozen=True)
 class InputFormat:
@@ -185,10 +188,11 @@ class InputFormat:
 
     def prepare(self, graphs: list[Data], labels: bool | None = None, first: int = 0, prior: str | None = None) -> list[Data]:
         """Bare copies with x, edge_index and, with `labels`, y (None: when all graphs have one), checked against this format; errors count from `first`. With `prior` "nodes" or
-        "edges" also the graphs' own priors, where they have any."""
+        "edges" also the graphs' own priors, which all have or none."""
         validate_graphs(graphs, labels=False, first=first)
         labels = all(isinstance(graph.get("y"), Tensor) for graph in graphs) if labels is None else labels
         features = DegreeFeatures(self.max_degree) if self.max_degree is not None else None
+        prior = prior if any("prior" in graph for graph in graphs) else None
         bare = []
         for i, graph in enumerate(graphs, first):
             data = Data(x=graph.x, edge_index=graph.edge_index, num_nodes=graph.num_nodes)
@@ -200,7 +204,7 @@ class InputFormat:
             data.x = data.x.float()
             if labels:
                 data.y = check_label(graph, i).reshape(1).to(torch.long if self.task == "classification" else torch.double)
-                if prior is not None and graph.get("prior") is not None:
+                if prior is not None:
                     data.prior = check_prior(graph, i, graph.num_edges if prior == "edges" else graph.num_nodes)
             bare.append(data)
         return bare
@@ -343,7 +347,8 @@ def build_model(config: GIBConfig,
 
 # %% ../nbs/08_trainer.ipynb #b3d7af6f
 def share_bound(output: GIBOutput, config: GIBConfig, batch: Batch | None = None) -> Tensor:
-    "Bound on I(G;G_sub) in nats per node, or per edge where edges are assigned: mean KL divergence from the `prior` of the batch, or else of the config."
+    """Mean KL divergence, in nats per node, or per edge where edges are assigned, from the `prior` of the batch, or else of the config: from the latter, which knows no graph, a bound
+    on I(G;G_sub)."""
     p = (output.edge_mask if config.assign == "edges" else output.assignment[:, 0]).clamp(1e-6, 1 - 1e-6)
     r = config.prior if batch is None else batch.get("prior", config.prior)
     return (p * (p / r).log() + (1 - p) * ((1 - p) / (1 - r)).log()).mean() if len(p) else p.sum()
@@ -854,7 +859,7 @@ def fingerprint(config: GIBConfig, train: list[Data], valid: list[Data], readers
     "SHA-256 of a config, of the numbers in two lists of graphs, of where the one ends, and of the weights of readers that are taken over."
     digest = hashlib.sha256(json.dumps([dataclasses.asdict(config), len(train)], sort_keys=True).encode())
     for graph in train + valid:
-        for tensor in (graph.x, graph.edge_index, graph.y):
+        for tensor in (graph.x, graph.edge_index, graph.y, *([graph.prior] if "prior" in graph else [])):
             digest.update(tensor.cpu().numpy().tobytes())
     for tensor in () if readers is None else readers.state_dict().values():
         digest.update(tensor.cpu().numpy().tobytes())

@@ -85,17 +85,29 @@ def test_training_sees_neither_the_truth_nor_a_test_graph(method, on_motifs, mon
             pass
 
         def fit(self, train, valid, **_):
-            seen.extend([*train, *valid])
+            graphs = [*train, *valid]
+            prior = "nodes" if "GIB" in method else None
+            seen.append(InputFormat.of(graphs).prepare(graphs, labels=True, prior=prior))  # what every trainer trains on
             raise RuntimeError("seen")
 
     for name in ("GIBTrainer", "NetworkTrainer"):
         monkeypatch.setattr(denoising, name, Spy)
-    with pytest.raises(RuntimeError, match="seen"):
-        denoising_cell("MUTAG", method, 1, **settings_of(method, 2))
-    bare = InputFormat.of(seen).prepare(seen, labels=True)  # what every trainer trains on
-    assert ("node_mask" in seen[0] or "edge_mask" in seen[0]) and not any(name in graph for graph in bare for name in ("node_mask", "edge_mask", "ends"))
-    data = denoising.denoising_dataset(seed=1)
-    assert len(seen) == len(data.train) + len(data.valid) and [int(graph.y) for graph in seen] == [int(graph.y) for graph in [*data.train, *data.valid]]
+    make = denoising.denoising_dataset
+
+    def another_truth(*words, **more):
+        data, generator = make(*words, **more), torch.Generator().manual_seed(0)
+        for graph in data.graphs:
+            graph.edge_mask = (torch.rand(graph.num_nodes ** 2, generator=generator) < .7).float()[graph.edge_index.min(0).values * graph.num_nodes + graph.edge_index.max(0).values]
+        return data
+
+    for truth in (make, another_truth):
+        monkeypatch.setattr(denoising, "denoising_dataset", truth)
+        with pytest.raises(RuntimeError, match="seen"):
+            denoising_cell("MUTAG", method, 1, **settings_of(method, 2))
+    same = [a.keys() == b.keys() and all(a[key].equal(b[key]) for key in ("x", "edge_index", "y", *(["prior"] if "prior" in a else []))) for a, b in zip(*seen)]
+    assert all(same) != ("real edges" in method) and ("prior" in seen[0][0]) == ("learned prior" in method)
+    data = make(seed=1)
+    assert len(seen[0]) == len(data.train) + len(data.valid) and [int(graph.y) for graph in seen[0]] == [int(graph.y) for graph in [*data.train, *data.valid]]
 
 
 def test_the_papers_numbers_and_settings():
@@ -127,8 +139,11 @@ def test_a_link_predictor_judges_no_edge_that_it_sees(noisy):
             return torch.full((pairs.size(1),), .75)
 
     batch = batch_of(noisy.graphs[:5])
-    logits = link_logits(Spy(batch.num_features), batch, rounds=60)
-    assert len(seen) == 60 and not any(seen) and logits == pytest.approx(np.full(batch.num_edges, math.log(3)), abs=1e-5)
+    logits = link_logits(Spy(batch.num_features), batch)  # and yet all are judged
+    assert len(seen) == 20 and not any(seen) and logits == pytest.approx(np.full(batch.num_edges, math.log(3)), abs=1e-5)
+    assert len(link_logits(Spy(1), batch_of([Data(x=torch.ones(2, 1), edge_index=torch.empty(2, 0, dtype=torch.long))]))) == 0
+    with pytest.raises(ValueError, match="expected graphs with edges"):
+        train_link_predictor([Data(x=torch.ones(2, 1), edge_index=torch.empty(2, 0, dtype=torch.long))])
 
 
 def test_the_link_predictor_learns_what_is_regular():

@@ -15,7 +15,7 @@ from gib_nb.comparison import apart_config, both_ways, fit_classifier
 from gib_nb.data import motif_dataset
 from gib_nb.explainer import GIBExplainer, GraphPredictor
 from gib_nb.masked import EdgeGenerator, EncodeAgainGIB, FeatureEncoder, PostHocGIB, masked_messages, random_masks, relaxed_sample, through, undirected
-from gib_nb.trainer import GIBConfig, GIBTrainer, InputFormat, Run, build_model, learning_rate, part_of, share_bound, train_epoch
+from gib_nb.trainer import GIBConfig, GIBTrainer, InputFormat, Run, build_model, fingerprint, learning_rate, part_of, share_bound, train_epoch
 
 PATH = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
 SMALL = dict(hidden_channels=8, restarts=0, batch_size=16)
@@ -224,8 +224,14 @@ def test_graphs_may_bring_a_prior(trees):
                                     .history["epochs"]]
     assert losses(own(.2), .9) == losses(trees.train[:20], .2) != losses(own(.3), .2)
     for bad in (torch.tensor([.5]), torch.zeros(trees.train[0].num_nodes), "much", torch.full((trees.train[0].num_nodes,), float("nan"))):
-        with pytest.raises(ValueError, match="graph 0: expected prior of shape"):
-            GIBTrainer(prior=.5).fit([Data(**trees.train[0].to_dict(), prior=bad), *trees.train[1:5]], trees.train[:5])
+        with pytest.raises(ValueError, match="graph 0: expected prior"):
+            GIBTrainer(prior=.5).fit([Data(**trees.train[0].to_dict(), prior=bad), *own(.2)[1:5]], trees.train[:5])
+    with pytest.raises(ValueError, match="graph 1: expected prior of shape .*as other graphs have one"):
+        GIBTrainer(prior=.5).fit([*own(.2)[:1], *trees.train[1:5]], trees.train[:5])
+    with pytest.raises(ValueError, match="neither included"):
+        GIBTrainer(prior=.5).fit([Data(**graph.to_dict(), prior=torch.full((graph.num_nodes,), 1 - 1e-12, dtype=torch.double)) for graph in trees.train[:5]], trees.train[:5])
+    form, config = InputFormat.of(trees.train), GIBConfig(prior=.5)
+    assert len({fingerprint(config, form.prepare(graphs, labels=True, prior="nodes"), []) for graphs in (trees.train[:20], own(.2), own(.3))}) == 3
     edges = [Data(**graph.to_dict(), prior=torch.full((graph.num_edges,), .2)) for graph in trees.train[:20]]
     GIBTrainer(GIBConfig(prior=.5, encode_again=True, assign="edges", epochs=3, warmup=0, ramp=0, **SMALL)).fit(edges, edges, progress=False)
 
