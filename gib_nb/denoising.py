@@ -60,6 +60,7 @@ class LinkPredictor(nn.Module):
     def forward(self, x: Tensor, edge_index: Tensor, pairs: Tensor) -> Tensor:
         return self.pair(self.backbone(x, edge_index), pairs)
 
+# %% ../nbs/13_denoising.ipynb #bba1935f
 def hidden_edges(edge_index: Tensor, share: float, generator: torch.Generator) -> Tensor:  # [E] bool
     "A random share of the edges, each in both directions."
     edge = undirected(edge_index)
@@ -73,6 +74,7 @@ def random_pairs(batch: Batch, count: int, generator: torch.Generator) -> Tensor
     number = lambda source, target: source * batch.num_nodes + target
     return torch.stack([u, v])[:, (u != v) & ~torch.isin(number(u, v), number(*batch.edge_index))]
 
+# %% ../nbs/13_denoising.ipynb #954d7f4d
 def train_link_predictor(
     graphs: list[Data],
     steps: int = 300,    # each with all graphs
@@ -99,6 +101,7 @@ def train_link_predictor(
             optimiser.step()
     return model.eval()
 
+# %% ../nbs/13_denoising.ipynb #82969be3
 @torch.no_grad()
 def link_logits(model: LinkPredictor, batch: Batch, parts: int = 5, rounds: int = 4, seed: int = 0) -> Tensor:  # [E]
     "The logit of every edge: in each round all edges are dealt out into parts, each of which is hidden once; the mean over the rounds."
@@ -109,6 +112,7 @@ def link_logits(model: LinkPredictor, batch: Batch, parts: int = 5, rounds: int 
             total[hidden] += model(batch.x, batch.edge_index[:, ~hidden], batch.edge_index[:, hidden]).logit(1e-6)
     return total / rounds
 
+# %% ../nbs/13_denoising.ipynb #2954d33b
 def edge_priors(
     data: GraphDataset,
     parts: int = 5,   # of the training graphs; each is judged by a network that learned from the others, all other graphs by the mean
@@ -156,6 +160,7 @@ def settings_of(
         return schedule(epochs) | NETWORK | dict(learning_rate=.01, readout="sum", restarts=1) | BOTTLENECKS[method]
     return NETWORK | dict(learning_rate=.01, epochs=epochs) if method in PLAIN else {}
 
+# %% ../nbs/13_denoising.ipynb #4e365fd1
 def denoising_cell(
     dataset: str = "MUTAG",   # as in `load_dataset`
     method: str = "GCN+GIB",  # one of `METHODS`
@@ -194,6 +199,7 @@ def denoising_cell(
                                                                  "examples": [_example(*parts) for parts in zip(data.test[:3], lines.test, explained)]}
     return found | {"seconds": time.perf_counter() - start}
 
+# %% ../nbs/13_denoising.ipynb #640b3d53
 def _scored(real, trainer, graphs, explained):
     "What a method that chooses edges is worth, in edges and in labels."
     cut = [graph.subgraph(e.selected.cpu()) for graph, e in zip(graphs, explained)]

@@ -225,6 +225,7 @@ def settings_of(
         return NETWORK | dict(num_layers=3, epochs=max(1, epochs // 2 if SAMPLED[method]["pieces"] else 3 * epochs)) | SAMPLED[method]  # as many steps, of few graphs or of many
     return NETWORK | dict(epochs=epochs) if method in ATTENTION else {}
 
+# %% ../nbs/12_interpretation.ipynb #69814e62
 @functools.lru_cache(maxsize=1)
 def _data(dataset, root, limit):
     return molecule_dataset(dataset, root, limit=limit, progress=False)
@@ -276,6 +277,7 @@ def interpretation_cell(
     found["examples"] = [{"smiles": graph.smiles, "atoms": list(atoms)} for graph, atoms in zip(graphs[:6], choices.get(.5, chosen))]
     return found | {"seconds": time.perf_counter() - start}
 
+# %% ../nbs/12_interpretation.ipynb #30c58929
 def _bounds(graphs, values, oracle):
     "The frontier that no method can pass, of the molecules that have not too many pieces."
     bounds, rows = [least_bias(graph, value, oracle) for graph, value in zip(graphs, values)], []

@@ -8,7 +8,7 @@ import torch
 from sklearn.exceptions import NotFittedError
 from torch_geometric.data import Batch, Data
 
-from gib_nb.baselines import (NETWORKS, AttentionPool, DiffPool, NetworkTrainer, PoolingNetwork, SortPool, StructureBlind, TopAttention, graph_by_graph, random_half,
+from gib_nb.baselines import (NETWORKS, AttentionPool, DiffPool, NetworkTrainer, PoolingNetwork, SortPool, StructureBlind, TopAttention, by_groups, graph_by_graph, random_half,
                               top_share)
 from gib_nb.data import motif_dataset
 
@@ -85,6 +85,21 @@ def test_answers_and_gradients_do_not_depend_on_the_groups(network, room):
         found.append([answer, *(weight.grad for weight in model.parameters() if weight.grad is not None)])
     assert len(found[0]) > 8
     torch.testing.assert_close(*found)
+
+
+@pytest.mark.parametrize("room", [1, 6, 12, 100])
+def test_groups_keep_within_their_room(room):
+    graphs = [Data(x=torch.ones(n, 1) * n, edge_index=torch.empty(2, 0, dtype=torch.long)) for n in (3, 1, 5, 2, 2, 6)]
+    batch, asked = Batch.from_data_list(graphs), []
+
+    def pooled(x, edge_index, batch, number):
+        sizes = torch.bincount(batch, minlength=number)
+        asked.append((number, int(sizes.max())))
+        return sizes[:, None].float() * torch.ones(1, requires_grad=True)
+
+    rows = by_groups(pooled, torch.tensor([3, 1, 5, 2, 2, 6]), room, batch.x, batch.edge_index, batch.batch, 6)
+    assert rows[:, 0].tolist() == [3, 1, 5, 2, 2, 6] and sum(number for number, _ in asked) == 6
+    assert all(number == 1 or number * largest <= room for number, largest in asked) and len(asked) == {1: 6, 6: 4, 12: 2, 100: 1}[room]
 
 
 def test_sort_pool_reads_the_nodes_with_the_largest_last_channel():

@@ -5,9 +5,11 @@ import json
 import numpy as np
 import pytest
 
+from gib_nb import interpretation
+from gib_nb.baselines import NetworkTrainer
 from gib_nb.interpretation import (DATASETS, METHODS, PAPER, PAPER_PIECES, SHARES, best_samples, connected_pieces, fragment_scores, frontier, interpretation_cell, largest_weights,
                                    least_bias, peeled, random_growth, report, scaffold_atoms, settings_of, taught, through_hard_mask)
-from gib_nb.molecules import components, cut_fragment, molecule_to_data, property_oracle
+from gib_nb.molecules import components, cut_fragment, molecule_dataset, molecule_to_data, property_oracle
 
 QED = property_oracle("QED")
 ASPIRIN = molecule_to_data("CC(=O)Oc1ccccc1C(=O)O")
@@ -140,6 +142,35 @@ def test_a_cell_of_every_method(method):
     assert "GIB" not in method or found["config"]["hidden_channels"] == 8
     if "frontier" in found:
         assert all(0 <= row["kept"] <= 1 for row in found["frontier"])
+
+
+@pytest.mark.parametrize("method", ["GCN+Att05", "GCN+GIB", "sampled GIB", "sampled GIB, untaught"])
+def test_training_sees_no_test_molecule(method, monkeypatch):
+    data, seen = molecule_dataset("molecules", limit=40), []
+
+    class Spy:
+        def __init__(self, *_, **__):
+            pass
+
+        def fit(self, train, valid, **_):
+            seen.extend(graph.smiles for graph in [*train, *valid] if "smiles" in graph)
+            raise RuntimeError("seen")
+
+    monkeypatch.setattr(interpretation, "taught", lambda graphs, oracle, pieces, seed: seen.extend(graph.smiles for graph in graphs) or [])
+    for name in ("GIBTrainer", "NetworkTrainer"):
+        monkeypatch.setattr(interpretation, name, Spy)
+    with pytest.raises(RuntimeError, match="seen"):
+        interpretation_cell("molecules", method, limit=40, **settings_of(method, 5))
+    assert sorted(seen) == sorted(graph.smiles for graph in [*data.train, *data.valid]) and not set(seen) & {graph.smiles for graph in data.test}
+
+
+def test_draws_are_chosen_without_the_oracle(monkeypatch):
+    asked = []
+    monkeypatch.setattr(interpretation, "cut_fragment", lambda *words: asked.append(words) or cut_fragment(*words))
+    reader = NetworkTrainer("gin_sum", hidden_channels=8, epochs=1).fit(*[taught([ASPIRIN, molecule_to_data("CC(=O)NCCO")], QED, 2)] * 2)
+    before = len(asked)
+    best_samples([ASPIRIN], reader, 4)
+    assert len(asked) == before  # no piece is cut, so none can be judged
 
 
 def test_whole_molecules_have_no_bias_whatever_the_oracle():
