@@ -15,9 +15,8 @@ from torch import Tensor, nn
 from torch_geometric.explain.algorithm.utils import clear_masks, set_masks
 from torch_geometric.nn import MessagePassing
 
-from .backbones import GraphClassifier, check_batch, readout
-from .connectivity import connectivity_loss
-from .model import GIB, GIBOutput, both_ends
+from .backbones import GraphClassifier
+from .model import GIB, both_ends
 
 # %% ../nbs/07b_masked.ipynb #b4876363
 @contextmanager
@@ -105,14 +104,10 @@ class MaskedGIB(GIB):
             return relaxed_sample(mask, undirected(edge_index))
         return both_ends(relaxed_sample(p), edge_index)
 
-    def forward(self, x, edge_index, batch=None, num_graphs=None) -> GIBOutput:
-        batch, num_graphs = check_batch(batch, len(x), num_graphs, x.device)
-        nodes, p, mask = self.assign(x, edge_index)
-        S = torch.stack([p, 1 - p], 1)
-        s = readout(nodes, batch, num_graphs, self.reduce, weight=p)
-        g = readout(nodes, batch, num_graphs, self.reduce)
+    def read(self, s, p, mask, x, edge_index, batch, num_graphs):
+        "Logits or values [N, out_channels] from the graphs through their mask, in training from a sample of it where that is asked for."
         seen = self.sample(p, mask, edge_index) if self.training and self.stochastic else mask
-        return GIBOutput(self.answer(x, edge_index, batch, num_graphs, seen), S, s, g, connectivity_loss(S, edge_index, batch, num_graphs), mask)
+        return self.answer(x, edge_index, batch, num_graphs, seen)
 
     def explain(self, x, edge_index, batch, num_graphs):
         _, p, mask = self.assign(x, edge_index)

@@ -76,7 +76,12 @@ class GIB(nn.Module):
         S = torch.stack([p, 1 - p], 1)
         s = readout(nodes, batch, num_graphs, self.reduce, weight=p)
         g = readout(nodes, batch, num_graphs, self.reduce)
-        return GIBOutput(self.classify(s), S, s, g, connectivity_loss(S, edge_index, batch, num_graphs), mask)
+        prediction = self.read(s, p, mask, x, edge_index, batch, num_graphs)
+        return GIBOutput(prediction, S, s, g, connectivity_loss(S, edge_index, batch, num_graphs), mask)
+
+    def read(self, s: Tensor, p: Tensor, mask: Tensor, *graph) -> Tensor:
+        "Logits or values [N, out_channels] of the subgraphs; here from their embeddings s [N, d]."
+        return self.classify(s)
 
     def assign(self, x: Tensor, edge_index: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         "Node embeddings [n, d], and the probability of each node [n] and edge [E] to be in G_sub, alone."
