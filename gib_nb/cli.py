@@ -793,9 +793,10 @@ TABLES = {
     "ablation": Table("comparison", ["Mutagenicity"], ("seeds",), 60, 3),
 }
 REPRODUCED = """tables, with published data from --data or GIB_NB_DATA:
-  classification   the paper's: poolings, plain networks and GIBs on ten folds of four data sets; hours, on DD days (EdgePool above all)
-  interpretation   the paper's: the property of fragments against the share of atoms kept; hours
-  denoising        the paper's: which edges of MUTAG are real, 20 seeds; minutes
+  classification   the paper's: poolings, plain networks and GIBs on ten folds of four data sets; MUTAG an hour, the others many hours each,
+                   DD days (give it --layers 2: with more, ASAPool takes minutes for an epoch and more than 2 GB)
+  interpretation   the paper's: the property of fragments against the share of atoms kept; an hour for each seed
+  denoising        the paper's: which edges of MUTAG are real, 20 seeds; half an hour
   explanation      a GIB beside PyG's GNNExplainer, PGExplainer, attention, integrated gradients and random edges, on motif graphs
                    and on Mutagenicity; some minutes for each seed and data set
   ablation         the GIB whose classifier learns apart, each of its parts taken out, on Mutagenicity; a quarter of an hour for each seed

@@ -41,3 +41,42 @@ def test_the_papers_numbers_are_those_of_its_tables():
         assert [(value,) for value in values] in found[method]
     for score, name in (("recall", "Recall"), ("precision", "Precision"), ("accuracy", "Acc")):
         assert [values.get(score, ()) for values in denoising.PAPER.values()] in found[name]
+
+
+def rows_of(table):
+    record = json.loads((RESULTS / f"{table}.json").read_text())
+    assert {"versions", "machine", "configs"} <= set(record) and all(0 <= row["config"] < len(record["configs"]) for row in record["rows"] if "config" in row)
+    return record["rows"]
+
+
+def test_classification_has_all_folds_of_every_method():
+    from gib_nb.classification import METHODS, chosen
+
+    cells = chosen(rows_of("classification"))  # the same folds in all sizes
+    datasets = {dataset for dataset, _ in cells}
+    assert "MUTAG" in datasets and {method for dataset, method in cells if dataset == "MUTAG"} == set(METHODS)
+    for (dataset, method), found in cells.items():
+        assert [row["fold"] for row in found] == list(range(10)), (dataset, method)
+        assert all(0 <= row["accuracy"] <= 1 and math.isfinite(row["loss"]) for row in found)
+
+
+def test_denoising_has_all_seeds_of_every_method():
+    from gib_nb.denoising import METHODS
+
+    rows = rows_of("denoising")
+    assert sorted((row["seed"], row["method"]) for row in rows) == sorted((seed, method) for seed in range(20) for method in METHODS)
+    assert all(0 <= row[score] <= 1 for row in rows for score in ("recall", "precision", "auc", "accuracy") if score in row)
+
+
+def test_interpretation_has_every_method_of_every_property():
+    from gib_nb.interpretation import DATASETS, METHODS, SEEDLESS
+
+    rows = rows_of("interpretation")
+    seeds = {row["seed"] for row in rows}
+    assert seeds == set(range(len(seeds)))
+    assert sorted((row["dataset"], row["method"], row["seed"]) for row in rows) == sorted(
+        (dataset, method, seed) for dataset in DATASETS for method in METHODS for seed in ([0] if method in SEEDLESS else seeds))
+    for row in rows:  # nothing is better than the best of all fragments, molecule by molecule
+        half = [point["each"] for point in row.get("frontier", ()) if point["share"] == .5]
+        bound = next(point["each"] for other in rows if (other["dataset"], other["method"]) == (row["dataset"], "every fragment") for point in other["frontier"] if point["share"] == .5)
+        assert all(least is None or bias is None or bias >= least - 1e-3 * (1 + least) for each in half for bias, least in zip(each, bound))
