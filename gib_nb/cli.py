@@ -794,7 +794,7 @@ TABLES = {
 }
 REPRODUCED = """tables, with published data from --data or GIB_NB_DATA:
   classification   the paper's: poolings, plain networks and GIBs on ten folds of four data sets; MUTAG an hour, the others many hours each,
-                   DD days (give it --layers 2: with more, ASAPool takes minutes for an epoch and more than 2 GB)
+                   DD a day
   interpretation   the paper's: the property of fragments against the share of atoms kept; an hour for each seed
   denoising        the paper's: which edges of MUTAG are real, 20 seeds; half an hour
   explanation      a GIB beside PyG's GNNExplainer, PGExplainer, attention, integrated gradients and random edges, on motif graphs
@@ -933,8 +933,8 @@ def _add_reproduce_options(parser, table):
     special = {
         "methods": dict(nargs="+", metavar="NAME", help="some of its methods, in quotes where they have blanks (default: all)"),
         "folds": dict(type=_count, default=10, metavar="N", help="the first N of ten folds (default: 10)"),
-        "layers": dict(type=_count, nargs="+", default=[2, 4], metavar="N", help="depths to choose from by validation loss (default: 2 4)"),
-        "hidden": dict(type=_count, nargs="+", default=[32, 64], metavar="N", help="widths to choose from by validation loss (default: 32 64)"),
+        "layers": dict(type=_count, nargs="+", metavar="N", help="depths to choose from by validation loss (default: 2 4; on DD 2)"),
+        "hidden": dict(type=_count, nargs="+", metavar="N", help="widths to choose from by validation loss (default: 32; on MUTAG 32 64)"),
         "seeds": dict(type=_count, default=seeds, metavar="N", help=f"seeds 0 to N − 1 of split and weights (default: {seeds})"),
         "limit": dict(type=_count, default=most, metavar="N", help=f"explain at most N test graphs (default: {most})"),
         "molecules": dict(type=_count, default=5000, metavar="N", help="use at most N molecules of each set (default: 5000)"),

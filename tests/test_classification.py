@@ -75,6 +75,7 @@ def test_training_never_sees_the_test_fold(monkeypatch):
 
 def test_the_grid():
     cells = classification_grid(["MUTAG", "DD"], ["GIN", "majority class"], folds=3, layers=(1, 2), hidden=(8, 16))
+    assert len(classification_grid(["MUTAG", "PROTEINS", "DD"], ["GIN"], folds=1)) == 4 + 2 + 1
     assert len(cells) == 2 * (3 * 4 + 3) and all(settings_of(cell["method"], 60).items() <= cell.items() for cell in cells)
     with pytest.raises(ValueError, match="expected methods among SortPool.*got Perceptron"):
         classification_grid(["MUTAG"], ["GIN", "Perceptron"])
