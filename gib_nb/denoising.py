@@ -234,8 +234,9 @@ def report(
     rows, texts = [row | ({"at recall .7": row["curve"][14]} if "curve" in row else {}) for row in rows], []
     for dataset in dict.fromkeys(row["dataset"] for row in rows):
         mine, table = [row for row in rows if row["dataset"] == dataset], {}
+        known = [score for score in scores if any(score in row for row in mine)]
         for method in dict.fromkeys(row["method"] for row in mine):
-            values = {title: [row[score] for row in mine if row["method"] == method and score in row] for score, title in scores.items()}
+            values = {scores[score]: [row[score] for row in mine if row["method"] == method and score in row] for score in known}
             table[method] = {title: f"{np.mean(found):.3f} ± {np.std(found, ddof=1) if len(found) > 1 else 0:.3f}" if found else "" for title, found in values.items()}
         texts.append(f"{dataset}, {len({row['seed'] for row in mine})} seeds, mean ± standard deviation\n{pd.DataFrame(table).T.to_string()}")
     return "\n\n".join(texts)

@@ -572,7 +572,7 @@ def test_reproduce_tables_of_single_methods(tmp_path, monkeypatch, capsys):
     words = ["reproduce", "denoising", "--methods", "keep all", "GCN+GIB", "--seeds", "2", "--out", str(tmp_path), "--no-progress"]
     assert cli.main(words) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "MUTAG, 2 seeds, mean ± standard deviation" and lines[1].split() == ["recall", "precision", "ROC-AUC", "at", "recall", ".7", "accuracy"]
+    assert lines[0] == "MUTAG, 2 seeds, mean ± standard deviation" and lines[1].split() == ["recall", "at", "recall", ".7", "accuracy"]
     assert lines[2].split() == ["keep", "all", "0.550", "±", "0.071", "0.800", "±", "0.000"] and lines[3].endswith("0.750 ± 0.000")
     record = json.loads((tmp_path / "denoising.json").read_text())
     assert [row.get("config") for row in record["rows"]] == [None, 0, None, 0] and [row["seed"] for row in record["rows"]] == [0, 0, 1, 1]
