@@ -234,6 +234,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                   'gib_nb.denoising.LinkPredictor.__init__': ( 'denoising.html#linkpredictor.__init__',
                                                                                'gib_nb/denoising.py'),
                                   'gib_nb.denoising.LinkPredictor.forward': ('denoising.html#linkpredictor.forward', 'gib_nb/denoising.py'),
+                                  'gib_nb.denoising._bare_batch': ('denoising.html#_bare_batch', 'gib_nb/denoising.py'),
                                   'gib_nb.denoising._example': ('denoising.html#_example', 'gib_nb/denoising.py'),
                                   'gib_nb.denoising._guess': ('denoising.html#_guess', 'gib_nb/denoising.py'),
                                   'gib_nb.denoising._scored': ('denoising.html#_scored', 'gib_nb/denoising.py'),

@@ -851,10 +851,9 @@ def _cells(args, room, datasets):
         more |= {"method": args.methods or list(room.METHODS)}
     if hasattr(args, "molecules"):
         more |= {"limit": args.molecules}
-    more |= {} if hasattr(room, "settings_of") else {"epochs": args.epochs}
     cells = grid(dataset=datasets, seed=list(range(args.seeds)), root=args.data, **more)
-    cells = [cell for cell in cells if cell["seed"] == 0 or cell.get("method") not in getattr(room, "SEEDLESS", ())]
-    return [cell | (room.settings_of(cell["method"], args.epochs) if hasattr(room, "settings_of") else {}) for cell in cells]
+    settings_of = getattr(room, "settings_of", lambda method, epochs: {"epochs": epochs})  # of a table whose cells hold all methods
+    return [cell | settings_of(cell.get("method"), args.epochs) for cell in cells if cell["seed"] == 0 or cell.get("method") not in getattr(room, "SEEDLESS", ())]
 
 def _score_tables(rows):
     "A table for each data set."

@@ -61,6 +61,10 @@ class LinkPredictor(nn.Module):
         return self.pair(self.backbone(x, edge_index), pairs)
 
 # %% ../nbs/13_denoising.ipynb #bba1935f
+def _bare_batch(graphs):
+    "Nodes and edges of graphs, and nothing that says which edges are real."
+    return Batch.from_data_list([Data(x=graph.x, edge_index=graph.edge_index) for graph in graphs])
+
 def hidden_edges(edge_index: Tensor, share: float, generator: torch.Generator) -> Tensor:  # [E] bool
     "A random share of the edges, each in both directions."
     edge = undirected(edge_index)
@@ -82,7 +86,7 @@ def train_link_predictor(
     seed: int = 0,
 ) -> LinkPredictor:
     "Learn to tell hidden edges from random pairs."
-    batch, generator = Batch.from_data_list([Data(x=graph.x, edge_index=graph.edge_index) for graph in graphs]), torch.Generator().manual_seed(seed)
+    batch, generator = _bare_batch(graphs), torch.Generator().manual_seed(seed)
     if batch.num_edges < 10:
         raise ValueError(f"expected graphs with edges to learn from (got {batch.num_edges // 2} edges in {len(graphs)} graphs)")
     with torch.random.fork_rng(devices=[]):
@@ -120,7 +124,7 @@ def edge_priors(
     seed: int = 0,
 ) -> list[Tensor]:    # [E] for each graph of the data
     "How much each edge was to be expected, learned from the training graphs without their labels."
-    batch, trained = Batch.from_data_list([Data(x=graph.x, edge_index=graph.edge_index) for graph in data.graphs]), np.array(data.split["train"])
+    batch, trained = _bare_batch(data.graphs), np.array(data.split["train"])
     graph_of_edge, order = batch.batch[batch.edge_index[0]], np.random.default_rng(seed).permutation(len(trained))
     total, times = torch.zeros(2, batch.num_edges)
     for part in range(parts):

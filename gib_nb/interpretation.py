@@ -22,7 +22,7 @@ from torch_geometric.data import Data
 
 from .baselines import NetworkTrainer, TopAttention, top_share
 from .explain import oracle_of
-from .molecules import components, cut_fragment, molecule_dataset, molecule_to_data, read_molecule
+from .molecules import components, cut_fragment, molecule_dataset, read_molecule
 from .trainer import GIBTrainer, schedule
 
 # %% ../nbs/12_interpretation.ipynb #825e66c8
@@ -40,10 +40,11 @@ def fragment_scores(
     cut = [cut_fragment(graph.smiles, found[0] if found else []) for graph, found in zip(graphs, pieces)]
     valid = [i for i, fragment in enumerate(cut) if fragment.mol is not None]
     bias = np.abs(oracle([cut[i].mol for i in valid]) - np.asarray(values)[valid])
+    known = dict(zip(valid, bias.tolist()))
     return {"bias": float(bias.mean()) if valid else None, "bias_std": float(bias.std(ddof=1)) if len(valid) > 1 else None,
             "pieces": float(np.mean([len(found) for found in pieces])),
             "kept": float(np.mean([len(cut[i].atoms) / graphs[i].num_nodes for i in valid])) if valid else 0.,
-            "invalid": 1 - len(valid) / len(cut)} | ({"each": [dict(zip(valid, bias.tolist())).get(i) for i in range(len(cut))]} if each else {})
+            "invalid": 1 - len(valid) / len(cut)} | ({"each": [known.get(i) for i in range(len(cut))]} if each else {})
 
 # %% ../nbs/12_interpretation.ipynb #b3182d81
 def peeled(
