@@ -24,7 +24,8 @@ import gib_nb.explorers
 
 # %% ../../nbs/explorers/app.ipynb #6a9b5104
 TABS = {"β": "BetaExplorer", "T, inner steps": "InnerStepsExplorer", "Case study": "CaseStudyExplorer", "Connectivity": "ConnectivityExplorer",
-        "Classical bottleneck": "InformationBottleneckExplorer", "Molecules": "MoleculeExplorer", "Stability": "StabilityExplorer"}
+        "Classical bottleneck": "InformationBottleneckExplorer", "Molecules": "MoleculeExplorer", "Stability": "StabilityExplorer",
+        "A bit": "BitsExplorer", "Real bonds": "EdgesExplorer", "Luck": "LuckExplorer"}
 
 class Page:
     "Tabs, each with the explorer that it shows once it was opened; `widget` is the page."
