@@ -59,7 +59,7 @@ def build_judgements(methods=tuple(METHODS), seeds=SEEDS, graphs=None, epochs=60
     rows = completed(sweep(judged, grid(method=list(methods), seed=list(seeds), graphs=graphs, epochs=epochs), folder, jobs, progress))
     runs = {str(seed): {"graphs": mine[0]["graphs"], "real": mine[0]["real"], "values": {row["method"]: row["values"] for row in mine}}
             for seed in seeds for mine in [[row for row in rows if row["seed"] == seed]]}
-    return {"config": {"graphs": graphs, "epochs": epochs, "added": .3}, "methods": list(methods), "runs": runs}
+    return {"config": {"graphs": graphs, "epochs": epochs, "seeds": list(seeds), "added": .3}, "methods": list(methods), "runs": runs}
 
 # %% ../../nbs/explorers/edges.ipynb #d7c9e833
 def judgement(values: list, real: list) -> dict:
