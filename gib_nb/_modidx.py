@@ -770,6 +770,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                        'gib_nb.explorers.base.Explorer.data': ('explorers.html#explorer.data', 'gib_nb/explorers/base.py'),
                                        'gib_nb.explorers.base.Explorer.figure': ( 'explorers.html#explorer.figure',
                                                                                   'gib_nb/explorers/base.py'),
+                                       'gib_nb.explorers.base.Explorer.only': ('explorers.html#explorer.only', 'gib_nb/explorers/base.py'),
                                        'gib_nb.explorers.base.Explorer.panel': ( 'explorers.html#explorer.panel',
                                                                                  'gib_nb/explorers/base.py'),
                                        'gib_nb.explorers.base.Explorer.panels': ( 'explorers.html#explorer.panels',

@@ -293,6 +293,13 @@ class Explorer:
         "One panel for the present values."
         return getattr(self, f"panel_{name}")()
 
+    def only(self, *names: str):
+        "The same explorer with some of its panels, to draw attention to them; ValueError for others."
+        if not names or (unknown := set(names) - {name for row in self.arrangement for name in row}):
+            raise ValueError(f"expected some of the panels {', '.join(name for row in self.arrangement for name in row)} (got {', '.join(map(str, sorted(unknown))) if names else 'none'})")
+        self.arrangement = tuple(row for row in (tuple(name for name in row if name in names) for row in self.arrangement) if row)
+        return self
+
     def figure(self, name: str | None = None):
         "The figure of a panel, by default the first that is one."
         if name is not None:
