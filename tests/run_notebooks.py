@@ -17,7 +17,7 @@ from PIL import Image
 os.environ.setdefault("PLOTLY_RENDERER", "plotly_mimetype+png")
 SKIP = {"slow", "cuda", "notest"} - ({"slow"} if "--slow" in sys.argv else set())
 NBS = pathlib.Path(__file__).parents[1] / "nbs"
-PICTURES = {"image/png", "image/svg+xml"}
+SHOWN = {"image/png", "image/svg+xml", "text/html"}  # what a reader without a kernel can see
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
@@ -37,9 +37,9 @@ def skipped(source):
 
 
 def smaller(png):
-    "The same picture with 64 colours, a fifth of the bytes."
+    "The same picture with 64 colours, a fifth of the bytes; a large one with 20."
     picture, short = Image.open(io.BytesIO(base64.b64decode(png))).convert("RGB"), io.BytesIO()
-    picture.quantize(64, dither=Image.Dither.NONE).save(short, "PNG", optimize=True)
+    picture.quantize(64 if picture.width < 1000 else 20, dither=Image.Dither.NONE).save(short, "PNG", optimize=True)
     return min(base64.b64encode(short.getvalue()).decode(), png, key=len)
 
 
@@ -54,9 +54,9 @@ def run(path):
     for cell in code:
         cell.metadata.pop("tags", None)
         cell.execution_count = None
-        # progress bars are noise in a committed notebook, and a widget without a picture shows nothing later
+        # progress bars are noise in a committed notebook, and a widget with nothing beside it shows nothing later
         cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"
-                        and not (WIDGET in output.get("data", {}) and not PICTURES & set(output["data"]))]
+                        and not (WIDGET in output.get("data", {}) and not SHOWN & set(output["data"]))]
         for output in cell.outputs:
             if "execution_count" in output:
                 output["execution_count"] = None
