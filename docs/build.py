@@ -1,0 +1,167 @@
+"""Build the site: `python docs/build.py`. Notebooks are copied, their figures and explorers made alive, the reference written from docstrings, then Sphinx runs.
+
+`--most N`: at most N combinations of controls of each explorer, `--to DIR`: where to.
+"""
+import argparse
+import ast
+import hashlib
+import html
+import importlib
+import inspect
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+PLOTLY, WIDGET = "application/vnd.plotly.v1+json", "application/vnd.jupyter.widget-view+json"
+DIRECTIVE = re.compile(r"#\s*\|.*\n?")
+# of explorers whose controls have too many combinations for a page: these move, in this order as far as they fit
+FIRST = {"BetaExplorer": ("beta", "graph", "dataset"), "CaseStudyExplorer": ("inner_steps", "variance", "epoch"), "InnerStepsExplorer": ("T", "source", "memory"),
+         "EdgesExplorer": ("share", "method", "molecule"), "LuckExplorer": ("methods", "graphs", "chosen", "number"), "BitsExplorer": ("wrong_zero", "wrong_one"),
+         "MoleculeExplorer": ("threshold", "example", "property")}
+GROUPS = {"lessons": "Lessons", "explorers": "Explorers", "": "Rooms", "experiments": "Experiments", "exercises": "Answers to the exercises"}
+
+
+def moving(explorer, most):
+    "Names of the controls that move on the page: as many as give at most so many combinations."
+    names, count = [], 1
+    for name in FIRST.get(type(explorer).__name__, [control.name for control in explorer.controls]):
+        control = explorer.control(name)
+        if control.kind != "text" and count * len(control.options) <= most:
+            names, count = [*names, name], count * len(control.options)
+    return names
+
+
+def explorer_page(text, source, place, most):
+    "The file of an explorer from how it prints, such as \"BetaExplorer(beta=0.1): run the cell …\"; made once for each state."
+    call = re.match(r"(\w+Explorer)\((.*)\): run the cell", text, re.S)
+    only = re.search(r"\.only\(([^)]*)\)", source)
+    panels = ast.literal_eval(f"({only[1]},)") if only else ()
+    name = f"{call[1]}-{hashlib.sha1(f'{text}{panels}'.encode()).hexdigest()[:8]}.html"
+    if not (place / name).exists():
+        settings = {keyword.arg: ast.literal_eval(keyword.value) for keyword in ast.parse(f"f({call[2]})", mode="eval").body.keywords}
+        explorer = getattr(importlib.import_module("gib_nb.explorers"), call[1])(**settings)
+        if panels:
+            explorer.only(*panels)
+        from gib_nb.explorers.base import plotly_js
+        page = explorer.to_html(over=moving(explorer, most)).replace(f"<script>{plotly_js().decode()}</script>", '<script src="../_static/plotly.min.js"></script>')
+        tell = "<script>new ResizeObserver(() => parent.postMessage({gib: location.pathname, height: document.getElementById('gib-root').scrollHeight + 8}, '*')).observe(document.getElementById('gib-root'))</script>"
+        (place / name).write_text(page.replace("</body>", f"{tell}</body>"), encoding="utf-8")
+        print("explorer", name, f"{(place / name).stat().st_size // 1000} kB", flush=True)
+    return name
+
+
+def alive(output, source, up, place, most, key):
+    "An output as a page can show it: figures drawn by plotly.js, explorers in a frame."
+    data = output.get("data", {})
+    data.pop(WIDGET, None)
+    text = "".join(data.get("text/plain", ""))
+    if re.match(r"\w+Explorer\(.*\): run the cell", text, re.S):
+        name = explorer_page(text, source, place, most)
+        title = html.escape(text.split("(")[0])
+        output["data"] = {"text/html": f'<iframe class="gib-frame" title="{title}" src="{up}explorers/{name}" loading="lazy"></iframe>'}
+    elif figure := data.pop(PLOTLY, None):
+        drawn = json.dumps({"data": figure["data"], "layout": figure["layout"], "frames": figure.get("frames", []), "config": {"responsive": True, "displayModeBar": False}}).replace("</", "<\\/")
+        high = figure["layout"].get("height", 450)
+        output["data"] = {"text/html": f'<div id="{key}" class="gib-figure" style="height:{high}px"></div><script>addEventListener("load", () => gibFigure("{key}", {drawn}))</script>'}
+    return output
+
+
+def notebook(path, target, place, most):
+    "A notebook for the site: without directives and bookkeeping cells, with live outputs."
+    content = json.loads(path.read_text())
+    up, cells = "../" * (len(path.relative_to(ROOT).parts) - 1), []
+    for number, cell in enumerate(content["cells"]):
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "code":
+            if re.match(r"#\s*\|\s*(hide|default_exp)", source):
+                continue
+            cell["source"] = DIRECTIVE.sub("", source) if source.startswith("#|") else source
+            cell["outputs"] = [alive(output, source, up, place, most, f"f{hashlib.sha1(f'{path.name}{number}{i}'.encode()).hexdigest()[:10]}") for i, output in enumerate(cell["outputs"])]
+        cells.append(cell)
+    content["cells"] = cells
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(json.dumps(content))
+
+
+def reference(name, room):
+    "The page of a module: every public name with its signature, what its parameters mean, and its docstring."
+    from nbdev.showdoc import MarkdownRenderer
+    module = importlib.import_module(f"gib_nb.{name}")
+    lines = [f"# gib_nb.{name}", "", inspect.getdoc(module) or "", "", f"Explained in [its notebook](../{room}).", ""]
+    for public in module.__all__:
+        thing = getattr(module, public)
+        if getattr(thing, "__module__", None) != module.__name__ or not callable(thing):
+            continue
+        lines += [f"## {public}", "", shown(MarkdownRenderer, thing)]
+        if inspect.isclass(thing):
+            for method, function in vars(thing).items():
+                function = function.__func__ if isinstance(function, (classmethod, staticmethod)) else function
+                if not method.startswith("_") and inspect.isfunction(function) and function.__doc__:
+                    lines += [f"### {public}.{method}", "", shown(MarkdownRenderer, function)]
+                elif isinstance(function, property) and function.fget.__doc__ and not method.startswith("_"):
+                    lines += [f"### {public}.{method}", "", f"{function.fget.__doc__}", ""]
+    return "\n".join(lines)
+
+
+def shown(renderer, thing):
+    "Signature and docstring as Markdown."
+    text = renderer(thing)._repr_markdown_()
+    return re.sub(r"``\n*$", "", text).replace(str(ROOT), "").rstrip() + "\n"
+
+
+def title_of(path):
+    return "".join(json.loads(path.read_text())["cells"][0]["source"]).splitlines()[0].lstrip("# ")
+
+
+def contents(caption, pages, hidden=True):
+    "A table of contents for the side bar."
+    return "\n".join([":::{toctree}", *([":hidden:"] if hidden else []), f":caption: {caption}", "", *pages, ":::", ""])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--most", type=int, default=400)
+    parser.add_argument("--to", type=pathlib.Path, default=ROOT / "_docs")
+    options = parser.parse_args()
+    source, site = options.to / "source", options.to / "html"
+    shutil.rmtree(options.to, ignore_errors=True)
+    place = source / "extra" / "explorers"
+    place.mkdir(parents=True)
+    (source / "_static").mkdir()
+    import plotly
+    shutil.copy(pathlib.Path(plotly.__file__).parent / "package_data" / "plotly.min.js", source / "_static")
+    for name in ("gib.css", "frames.js"):
+        shutil.copy(ROOT / "docs" / name, source / "_static")
+    for name in ("conf.py", "mathml.py"):
+        shutil.copy(ROOT / "docs" / name, source)
+    paths = sorted(path for path in (ROOT / "nbs").rglob("*.ipynb") if ".ipynb_checkpoints" not in path.parts)
+    for path in paths:
+        notebook(path, source / path.relative_to(ROOT), place, options.most)
+    rooms = {}
+    for path in paths:
+        exported = re.search(r"#\| default_exp ([\w.]+)", path.read_text())
+        if exported:
+            rooms[exported[1]] = path.relative_to(ROOT)
+    (source / "api").mkdir()
+    for name, room in rooms.items():
+        (source / "api" / f"{name}.md").write_text(reference(name, room))
+    tables = [contents(caption, [f"nbs/{group + '/' if group else ''}{path.stem}" for path in sorted((path for path in paths if path.parent.name == (group or "nbs")), key=order) if path.stem != "start_here"])
+              for group, caption in GROUPS.items()]
+    front = (ROOT / "docs" / "index.md").read_text()
+    reach = re.sub(r"EXPLORER\((.*)\)", lambda found: f'<iframe class="gib-frame" title="explorer" src="explorers/{explorer_page(found[1], "", place, options.most)}"></iframe>', front)
+    (source / "index.md").write_text(reach + "\n" + contents("Begin", ["nbs/start_here", "equations"]) + "\n" + "\n".join(tables) + contents("Reference", [f"api/{name}" for name in rooms]))
+    shutil.copy(ROOT / "docs" / "equations.md", source)
+    return subprocess.run([sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-j", "2", "-b", "html", str(source), str(site)]).returncode or print(f"the site is in {site}: open {site / 'index.html'}")
+
+
+def order(path):
+    "Numbers as numbers: lesson_2 before lesson_10."
+    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", path.stem)]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
