@@ -1,6 +1,7 @@
 # make lab   set up and open the notebooks       make test   set up and check everything
 # make app   the explorers in a browser          make bench   the figures in tests/benchmarks
 # make notebooks   run every notebook in place   make assets  the sweeps behind the explorers, anew (an hour)
+# make docs  the site, in _docs/html
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
@@ -10,7 +11,7 @@ TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 PIP     = $(BIN)/python -m pip install -q --disable-pip-version-check
 export OMP_NUM_THREADS ?= 2
 
-.PHONY: setup lab app test bench export notebooks assets clean
+.PHONY: setup lab app test bench export notebooks assets docs clean
 setup: $(VENV)/.done
 
 $(VENV)/.done: pyproject.toml constraints.txt
@@ -43,6 +44,9 @@ notebooks: setup
 test: setup
 	OMP_NUM_THREADS=1 $(BIN)/nbdev_test --n_workers 2
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile tests
+
+docs: setup
+	$(BIN)/python docs/build.py
 
 bench: setup
 	$(BIN)/python -m tests.benchmarks $(BENCH)

@@ -21,7 +21,7 @@ DIRECTIVE = re.compile(r"#\s*\|.*\n?")
 # of explorers whose controls have too many combinations for a page: these move, in this order as far as they fit
 FIRST = {"BetaExplorer": ("beta", "graph", "dataset"), "CaseStudyExplorer": ("inner_steps", "variance", "epoch"), "InnerStepsExplorer": ("T", "source", "memory"),
          "EdgesExplorer": ("share", "method", "molecule"), "LuckExplorer": ("methods", "graphs", "chosen", "number"), "BitsExplorer": ("wrong_zero", "wrong_one"),
-         "MoleculeExplorer": ("threshold", "example", "property")}
+         "InformationBottleneckExplorer": ("beta", "table"), "MoleculeExplorer": ("threshold", "example", "property")}
 GROUPS = {"lessons": "Lessons", "explorers": "Explorers", "": "Rooms", "experiments": "Experiments", "exercises": "Answers to the exercises"}
 
 
@@ -37,13 +37,12 @@ def moving(explorer, most):
 
 def explorer_page(text, source, place, most):
     "The file of an explorer from how it prints, such as \"BetaExplorer(beta=0.1): run the cell …\"; made once for each state."
-    call = re.match(r"(\w+Explorer)\((.*)\): run the cell", text, re.S)
+    call = ast.parse(re.split(r": run the cell|\.only\(", text)[0], mode="eval").body
     only = re.search(r"\.only\(([^)]*)\)", source)
     panels = ast.literal_eval(f"({only[1]},)") if only else ()
-    name = f"{call[1]}-{hashlib.sha1(f'{text}{panels}'.encode()).hexdigest()[:8]}.html"
+    name = f"{call.func.id}-{hashlib.sha1(f'{text}{panels}'.encode()).hexdigest()[:8]}.html"
     if not (place / name).exists():
-        settings = {keyword.arg: ast.literal_eval(keyword.value) for keyword in ast.parse(f"f({call[2]})", mode="eval").body.keywords}
-        explorer = getattr(importlib.import_module("gib_nb.explorers"), call[1])(**settings)
+        explorer = getattr(importlib.import_module("gib_nb.explorers"), call.func.id)(**{keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords})
         if panels:
             explorer.only(*panels)
         from gib_nb.explorers.base import plotly_js
@@ -152,8 +151,8 @@ def main():
     tables = [contents(caption, [f"nbs/{group + '/' if group else ''}{path.stem}" for path in sorted((path for path in paths if path.parent.name == (group or "nbs")), key=order) if path.stem != "start_here"])
               for group, caption in GROUPS.items()]
     front = (ROOT / "docs" / "index.md").read_text()
-    reach = re.sub(r"EXPLORER\((.*)\)", lambda found: f'<iframe class="gib-frame" title="explorer" src="explorers/{explorer_page(found[1], "", place, options.most)}"></iframe>', front)
-    (source / "index.md").write_text(reach + "\n" + contents("Begin", ["nbs/start_here", "equations"]) + "\n" + "\n".join(tables) + contents("Reference", [f"api/{name}" for name in rooms]))
+    front = re.sub(r"EXPLORER: (.*)", lambda found: f'<iframe class="gib-frame" title="explorer" src="explorers/{explorer_page(found[1], found[1], place, options.most)}"></iframe>', front)
+    (source / "index.md").write_text(front + "\n" + contents("Begin", ["nbs/start_here", "equations"]) + "\n" + "\n".join(tables) + contents("Reference", [f"api/{name}" for name in rooms]))
     shutil.copy(ROOT / "docs" / "equations.md", source)
     return subprocess.run([sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-j", "2", "-b", "html", str(source), str(site)]).returncode or print(f"the site is in {site}: open {site / 'index.html'}")
 

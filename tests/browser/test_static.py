@@ -5,7 +5,8 @@ import gib_nb.explorers
 
 SHOWN = "() => [...document.querySelectorAll('.gib-panel')].map((e) => e.data ? JSON.stringify([e.data, e.layout.shapes]) : e.innerHTML).join()"
 CASES = {"BetaExplorer": ("beta", "seed"), "InnerStepsExplorer": None, "CaseStudyExplorer": None, "ConnectivityExplorer": None,
-         "InformationBottleneckExplorer": None, "StabilityExplorer": None}
+         "InformationBottleneckExplorer": None, "StabilityExplorer": None, "BitsExplorer": ("wrong_zero", "wrong_one"), "EdgesExplorer": ("method", "share"),
+         "LuckExplorer": ("graphs", "number")}
 
 
 @pytest.mark.parametrize("name", CASES)
