@@ -121,6 +121,17 @@ def test_what_is_not_a_known_mistake_still_gets_a_reason():
     assert not verdict and "same score" in verdict.says and "expected" in verdict.says
 
 
+@pytest.mark.lesson3
+def test_two_mistakes_at_once_are_told_one_after_the_other():
+    "The exponential overflows in one case; what is wrong in all others is said first."
+    def naive(scores, divisor=lambda N: N):
+        others = scores[~np.eye(len(scores), dtype=bool)]
+        return scores.diagonal().mean() - np.log(np.exp(others).sum() / divisor(len(scores)))
+    assert exercises.check("donsker_varadhan", naive).mistake == "wrong normaliser"
+    assert exercises.check("donsker_varadhan", lambda scores: naive(scores, lambda N: N * (N - 1))).mistake == "exponential overflows"
+    assert exercises.check("entropy_in_bits", lambda p: -(p * np.log(p)).sum()).mistake == "nats for bits"
+
+
 @pytest.mark.lesson6
 def test_an_answer_that_writes_into_its_input():
     def divides_in_place(M):

@@ -1,0 +1,67 @@
+"""The course keeps its shape: a promise, an example by hand, one explorer, exercises, a summary, sources. `nbdev_test` runs the lessons themselves."""
+import ast
+import inspect
+import json
+import pathlib
+import re
+
+import pytest
+
+from gib_nb.exercises.base import Exercise, exercises_of
+
+NBS = pathlib.Path(__file__).parents[1] / "nbs"
+LESSONS = sorted((NBS / "lessons").glob("[0-9]*.ipynb"))
+
+
+def marked():
+    return [pytest.param(path, marks=getattr(pytest.mark, f"lesson{int(path.stem[:2])}"), id=path.stem) for path in LESSONS]
+
+
+def cells(path, kind):
+    return ["".join(cell["source"]) for cell in json.loads(path.read_text())["cells"] if cell["cell_type"] == kind]
+
+
+def test_there_are_ten():
+    assert [int(path.stem[:2]) for path in LESSONS] == list(range(1, 11))
+
+
+@pytest.mark.parametrize("path", marked())
+def test_a_lesson_has_all_its_parts(path):
+    prose, code, number = "\n".join(cells(path, "markdown")), "\n".join(cells(path, "code")), int(path.stem[:2])
+    assert re.match(rf"# {number} · .+\n\n> .+\n\nAfterwards you can ", prose)
+    assert re.search(r"\*\*Time\*\* \d+ minutes\. \*\*Needed\*\* .+ \*\*Next\*\* ", prose)
+    for heading in ("## Exercises", "## In short", "## To read on"):
+        assert prose.count(heading) == 1, heading
+    words = re.findall(r"[^\W\d_][\w'’-]*", re.sub(r"\$\$.*?\$\$|\$[^$]*\$|\]\([^)]*\)", " ", prose, flags=re.S))
+    assert 600 <= len(words) <= 1500, len(words)
+    assert 15_000 <= path.stat().st_size <= 65_000
+    assert len(re.findall(r"^\s*\w+Explorer\(", code, re.M)) == 1  # one explorer
+    assert code.count("assert ") >= 2
+
+
+@pytest.mark.parametrize("path", marked())
+def test_a_lesson_asks_all_its_exercises_and_shows_no_solution(path):
+    code, number = "\n".join(cells(path, "code")), int(path.stem[:2])
+    for name, exercise in exercises_of(number).items():
+        if isinstance(exercise, Exercise):
+            assert f'check("{name}", {name})' in code, name
+            stub = next(node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.FunctionDef) and node.name == name)
+            assert [ast.unparse(line) for line in stub.body] == ["..."], name
+            assert [argument.arg for argument in stub.args.args] == list(inspect.signature(exercise.solution).parameters), name
+        else:
+            assert f'ask("{name}")' in code, name
+    assert len(re.findall(r"\bcheck\(|\bask\(", code)) == len(exercises_of(number))
+
+
+@pytest.mark.parametrize("path", [*marked(), NBS / "lessons" / "teaching.ipynb", NBS / "start_here.ipynb"], ids=lambda path: path.stem)
+def test_links_lead_to_notebooks(path):
+    for target in re.findall(r"\]\(([^)#]+)\)", "\n".join(cells(path, "markdown"))):
+        assert target.startswith("https://") or (path.parent / target).is_file(), target
+
+
+@pytest.mark.parametrize("path", marked())
+def test_exercises_and_questions_can_be_seen_without_a_kernel(path):
+    outputs = [output for cell in json.loads(path.read_text())["cells"] for output in cell.get("outputs", []) if "data" in output]
+    shown = "".join("".join(output["data"].get("text/html", "")) for output in outputs)
+    asked = "\n".join(cells(path, "code"))
+    assert shown.count("Not written yet") == asked.count("check(") and shown.count("<details>") >= asked.count("ask(")

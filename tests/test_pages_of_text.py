@@ -1,0 +1,61 @@
+"""README and CONTRIBUTING: their code runs, their numbers are those of the results, their links lead somewhere."""
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[1]
+PAGES = ["README.md", "CONTRIBUTING.md"]
+
+
+def blocks(page):
+    "The Python blocks of a page, each with the heading above it."
+    text, heading = (ROOT / page).read_text(), ""
+    for part in re.finditer(r"^## ([^\n]*)$|```python\n(.*?)```", text, re.M | re.S):
+        heading = part[1] or heading
+        if part[2]:
+            yield heading, part[2]
+
+
+PIECES = [pytest.param(code, id=f"{page}-{number}-{heading}") for page in PAGES for number, (heading, code) in enumerate(blocks(page))
+          if "my_model" not in code]  # that one is a pattern, with names of the reader's own
+
+
+@pytest.mark.parametrize("code", PIECES)
+def test_code_runs_as_it_stands(code, tmp_path, monkeypatch):
+    "Each block alone, in an empty folder; long trainings are cut short."
+    monkeypatch.chdir(tmp_path)
+    code = re.sub(r"epochs=60", "epochs=4, warmup=1, ramp=1, restarts=0", code)
+    if "apart_config(seed=0)" in code:
+        code = "from gib_nb import motif_dataset\ndata = motif_dataset(60)\n" + code.replace("apart_config(seed=0)", "apart_config(6, seed=0)")
+    run = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr[-3000:]
+
+
+def test_the_readme_quotes_what_check_says():
+    code = next(code for heading, code in blocks("README.md") if heading == "The course")
+    quoted = re.search(r"# (✗ .*?) …", code)[1]
+    namespace = {}
+    exec(code.replace('check("donsker_varadhan"', 'said = check("donsker_varadhan"'), namespace)
+    assert repr(namespace["said"]).startswith(quoted)
+
+
+def test_result_tables_are_those_of_the_results():
+    done = subprocess.run([sys.executable, str(ROOT / "docs" / "readme.py"), "--check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_to_files(page):
+    for target in re.findall(r"\]\(([^)#]+)\)", (ROOT / page).read_text()):
+        assert target.startswith("https://") or (ROOT / target).exists(), target
+
+
+def test_the_readme_lists_every_notebook():
+    text = (ROOT / "README.md").read_text()
+    for path in (ROOT / "nbs").rglob("*.ipynb"):
+        name = str(path.relative_to(ROOT))
+        if ".ipynb_checkpoints" not in name and "nbs/exercises/" not in name and path.stem != "app":
+            assert name in text, name
