@@ -7,7 +7,7 @@ import pytest
 
 from gib_nb import interpretation
 from gib_nb.baselines import NetworkTrainer
-from gib_nb.interpretation import (DATASETS, METHODS, PAPER, PAPER_PIECES, SHARES, best_samples, connected_pieces, fragment_scores, frontier, interpretation_cell, largest_weights,
+from gib_nb.interpretation import (DATASETS, METHODS, PAPER, PAPER_PIECES, SCAFFOLD, SHARES, best_samples, connected_pieces, fragment_scores, frontier, interpretation_cell, largest_weights,
                                    least_bias, peeled, random_growth, report, scaffold_atoms, settings_of, taught, through_hard_mask)
 from gib_nb.molecules import components, cut_fragment, molecule_dataset, molecule_to_data, property_oracle
 
@@ -128,6 +128,19 @@ def test_the_best_draw_is_what_the_reader_says():
     assert mean[0] > mean[1] > mean[2] and mean[2] == pytest.approx(min(abs(QED(cut.mol) - value) for atoms in connected_pieces(ASPIRIN.edge_index, 13, 7, 10_000) if len(atoms) == 7
                                                                      and (cut := cut_fragment(ASPIRIN.smiles, atoms)).mol is not None), abs=.01)
     assert best_samples([ASPIRIN], Oracle(), 5, (.3, .7), 1) == best_samples([ASPIRIN], Oracle(), 5, (.3, .7), 1)
+
+
+def test_as_many_atoms_as_the_scaffold_has():
+    "And none where there is no ring: that counts as an invalid fragment, as it does for the scaffold."
+    class Reader:
+        def predict(self, graphs):
+            return np.array([float(graph.edge_index.size(1)) for graph in graphs])
+
+    chain = molecule_to_data("CCCCO")
+    choices = best_samples([ASPIRIN, chain], Reader(), 8, (.5, SCAFFOLD))
+    assert [len(atoms) for atoms in choices[SCAFFOLD]] == [len(scaffold_atoms(ASPIRIN.smiles)), 0] and len(choices[.5][0]) == 7
+    row, = frontier([ASPIRIN, chain], {SCAFFOLD: choices[SCAFFOLD]}, QED([ASPIRIN.smiles, chain.smiles]), QED)
+    assert row["share"] == SCAFFOLD and row["invalid"] == .5
 
 
 def test_the_papers_numbers_name_our_methods():
