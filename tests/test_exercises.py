@@ -142,8 +142,8 @@ def test_an_answer_that_writes_into_its_input():
 
 def test_patterns_are_told():
     demo = Exercise(1, lambda x: x ** 2, cases=((1.,), (2.,), (3.,)))
-    assert "always 3. times" in demo.check(lambda x: 3 * x * x).says and "always 5. above" in demo.check(lambda x: x * x + 5).says
-    assert "always 7., whatever" in demo.check(lambda x: 7.).says and "x = 2. expected 4. (got 3." in demo.check(lambda x: 2 * x - 1 + (x == 3)).says
+    assert "always 3 times" in demo.check(lambda x: 3 * x * x).says and "always 5 above" in demo.check(lambda x: x * x + 5).says
+    assert "always 7, whatever" in demo.check(lambda x: 7.).says and "x = 2 expected 4 (got 3)" in demo.check(lambda x: 2 * x - 1 + (x == 3)).says
     assert demo.check(lambda x: -x * x).mistake == "the sign" and demo.check(lambda x: x * x / np.log(2)).mistake == "bits and nats"
     assert all(common.__doc__ for common in COMMON)
 

@@ -4,11 +4,13 @@
 
 # %% auto #0
 __all__ = ['ENTROPY', 'TABLES', 'CONDITIONAL', 'INFORMATION', 'XOR', 'ZERO', 'EXERCISES', 'entropy_in_bits', 'nats_for_bits',
-           'never_counted', 'every_outcome_alike', 'without_the_surprise', 'largest_surprise', 'certainty_has_none',
-           'eight_equal_need_three', 'conditional_entropy', 'the_other_way_round', 'rows_alike', 'rows_not_divided',
-           'both_together', 'row_ignored', 'what_was_learned', 'mutual_information', 'nothing_to_compare_with',
-           'weighted_by_independence', 'the_ratio_without_log', 'one_sum_only', 'what_is_left', 'empty_cells',
-           'independent_tables_have_none']
+           'never_counted', 'every_outcome_alike', 'without_the_surprise', 'surprises_added', 'mean_for_sum',
+           'number_of_outcomes', 'largest_surprise', 'certainty_has_none', 'eight_equal_need_three',
+           'conditional_entropy', 'the_other_way_round', 'rows_alike', 'weights_forgotten', 'empty_row', 'empty_cells',
+           'entropy_of_the_row', 'rows_not_divided', 'both_together', 'row_ignored', 'what_was_learned',
+           'mutual_information', 'nothing_to_compare_with', 'weighted_by_independence', 'weight_forgotten',
+           'averaged_again', 'upside_down', 'wrong_condition', 'both_subtracted', 'the_ratio_without_log',
+           'one_sum_only', 'what_is_left', 'cells_without_pairs', 'independent_tables_have_none']
 
 # %% ../../nbs/exercises/lesson_1.ipynb #f69ee6a5
 import numpy as np
@@ -27,8 +29,7 @@ def nats_for_bits(p):
 
 def never_counted(p):
     "0·log 0 became NaN. An outcome that never happens surprises nobody: leave it out, or count it as 0."
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return -(p * np.log2(p)).sum()
+    return -(p * np.log2(p)).sum()
 
 def every_outcome_alike(p):
     "You average the surprise −log₂ p over the outcomes. A likely outcome is met more often: weight each with its p."
@@ -38,6 +39,18 @@ def every_outcome_alike(p):
 def without_the_surprise(p):
     "Σ p is 1 for every distribution. The p is the weight; what it weighs is the surprise −log₂ p."
     return p.sum()
+
+def surprises_added(p):
+    "You add up the surprises of all outcomes as they are. Each counts as often as it happens: weight it with its p."
+    return -np.log2(p[p > 0]).sum()
+
+def mean_for_sum(p):
+    "Σ p (−log₂ p) is a mean already, with the p as weights. Do not divide by the number of outcomes again."
+    return entropy_in_bits(p) / len(p)
+
+def number_of_outcomes(p):
+    "log₂ n is the entropy of n *equally likely* outcomes. The probabilities have to enter."
+    return np.log2(len(p))
 
 def largest_surprise(p):
     "That is the surprise of the rarest outcome. The entropy is the mean surprise over all of them."
@@ -52,7 +65,7 @@ def eight_equal_need_three(mine):
     return abs(mine(np.full(8, 1 / 8)) - 3) < 1e-6
 
 ENTROPY = Exercise(1, entropy_in_bits, cases=tuple((np.array(p),) for p in ([.5, .5], [.7, .2, .1], [1., 0.], [.25] * 4, [.5, 0., .25, .25])),
-                   mistakes=(nats_for_bits, never_counted, every_outcome_alike, without_the_surprise, largest_surprise),
+                   mistakes=(nats_for_bits, never_counted, every_outcome_alike, without_the_surprise, surprises_added, mean_for_sum, number_of_outcomes, largest_surprise),
                    properties=(certainty_has_none, eight_equal_need_three))
 
 # %% ../../nbs/exercises/lesson_1.ipynb #a00eccea
@@ -73,6 +86,23 @@ def rows_alike(joint):
     used = joint[joint.sum(1) > 0]
     return np.mean([_nats(row / row.sum()) for row in used])
 
+def weights_forgotten(joint):
+    "You add up the entropies of the rows. Weight each with p(x), how often the row comes."
+    return sum(_nats(row / row.sum()) for row in joint if row.sum() > 0)
+
+def empty_row(joint):
+    "An empty row became NaN: 0/0. A row that never comes has weight 0: skip it."
+    share = joint / joint.sum(1, keepdims=True)
+    return (joint.sum(1) * -np.where(share == 0, 0, share * np.log(share)).sum(1)).sum()
+
+def empty_cells(joint):
+    "An empty cell became NaN: 0·log 0 counts as 0. Leave empty cells out."
+    return -(joint * np.log(joint / joint.sum(1, keepdims=True))).sum()
+
+def entropy_of_the_row(joint):
+    "This is H(X), what there is to learn of the row. Asked is what is open of the column once the row is known."
+    return _nats(joint.sum(1))
+
 def rows_not_divided(joint):
     "The numbers of a row are p(x, y), which do not sum to 1. Divide them by p(x) to have p(y|x) before the entropy is taken."
     return sum(row.sum() * _nats(row) for row in joint)
@@ -90,7 +120,7 @@ def what_was_learned(joint):
     return _nats(joint.sum(0)) + _nats(joint.sum(1)) - _nats(joint)
 
 TABLES = tuple((np.array(table),) for table in ([[.4, .1], [.1, .4]], [[.6, .1], [.05, .25]], [[.5, 0.], [0., .5]], [[.2, .1, .1], [.05, .3, .25]], [[.5, .1], [0., 0.], [.1, .3]]))
-CONDITIONAL = Exercise(1, conditional_entropy, cases=TABLES, mistakes=(the_other_way_round, rows_alike, rows_not_divided, both_together, row_ignored, what_was_learned))
+CONDITIONAL = Exercise(1, conditional_entropy, cases=TABLES, mistakes=(the_other_way_round, rows_alike, weights_forgotten, empty_row, empty_cells, entropy_of_the_row, rows_not_divided, both_together, row_ignored, what_was_learned))
 
 # %% ../../nbs/exercises/lesson_1.ipynb #a4eb09f2
 def mutual_information(joint):
@@ -109,6 +139,29 @@ def weighted_by_independence(joint):
     there = joint > 0
     return (independent[there] * np.log(joint[there] / independent[there])).sum()
 
+def weight_forgotten(joint):
+    "The logarithms are added up as they are. Weight each with p(x, y), how often the pair comes."
+    independent = joint.sum(1, keepdims=True) * joint.sum(0, keepdims=True)
+    there = joint > 0
+    return np.log(joint[there] / independent[there]).sum()
+
+def averaged_again(joint):
+    "Σ p(x, y) log … is a mean already, with p(x, y) as weights. Do not divide by the number of cells again."
+    return mutual_information(joint) / joint.size
+
+def upside_down(joint):
+    "The distance is taken the other way round: Σ p(x)p(y) log p(x)p(y)/p(x, y). True pairs are what comes: weight with p(x, y), and put it on top."
+    independent = joint.sum(1, keepdims=True) * joint.sum(0, keepdims=True)
+    return (independent * np.log(independent / joint))[independent > 0].sum()
+
+def wrong_condition(joint):
+    "You subtract H(X|Y) from H(Y). Take both for the same variable: H(Y) − H(Y|X), or H(X) − H(X|Y)."
+    return _nats(joint.sum(0)) - (_nats(joint) - _nats(joint.sum(0)))
+
+def both_subtracted(joint):
+    "You subtract H(X,Y) from H(Y), which is −H(X|Y). What X takes from Y is H(Y) − H(Y|X)."
+    return _nats(joint.sum(0)) - _nats(joint)
+
 def the_ratio_without_log(joint):
     "The log is missing: Σ p(x, y) · p(x, y)/(p(x)p(y)) is never below 1, and for independent variables it has to become 0."
     independent = joint.sum(1, keepdims=True) * joint.sum(0, keepdims=True)
@@ -122,18 +175,18 @@ def what_is_left(joint):
     "This is H(Y|X), what the row leaves open. Information is what it took away: H(Y) − H(Y|X)."
     return conditional_entropy(joint)
 
-def empty_cells(joint):
+def cells_without_pairs(joint):
     "An empty cell became NaN. A pair that never comes has no share in the mean: leave it out."
     independent = joint.sum(1, keepdims=True) * joint.sum(0, keepdims=True)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return (joint * np.log(joint / independent)).sum()
+    return (joint * np.log(joint / independent)).sum()
 
 def independent_tables_have_none(mine):
     "In a table p(x)p(y) the row says nothing of the column: the value must be 0."
     return abs(mine(np.outer([.3, .7], [.2, .5, .3]))) < 1e-6
 
 INFORMATION = Exercise(1, mutual_information, cases=TABLES, properties=(independent_tables_have_none,),
-                       mistakes=(nothing_to_compare_with, weighted_by_independence, the_ratio_without_log, one_sum_only, what_is_left, empty_cells))
+                       mistakes=(nothing_to_compare_with, weighted_by_independence, weight_forgotten, averaged_again, upside_down, wrong_condition, both_subtracted, the_ratio_without_log, one_sum_only,
+                                 what_is_left, cells_without_pairs))
 
 # %% ../../nbs/exercises/lesson_1.ipynb #1d106059
 XOR = Question(1, "half_of_xor", "Two fair coins a and b; the label says whether they differ. How many bits does a alone tell about the label?", 0.,

@@ -4,10 +4,13 @@
 
 # %% auto #0
 __all__ = ['PROTOCOL', 'MAJORITY', 'PAIRED', 'TWENTY', 'SMALL_SET', 'NOTHING', 'EXERCISES', 'protocol_accuracy',
-           'best_epoch_of_the_test', 'best_size_of_the_test', 'last_epoch', 'size_for_each_fold', 'largest_loss',
-           'all_sizes_together', 'majority_accuracy', 'majority_of_the_test', 'share_in_training', 'even_chance',
-           'chance_by_frequency', 'paired_difference', 'as_if_unpaired', 'deviation_of_one_fold', 'the_other_minus',
-           'without_the_lost_degree', 'divided_by_the_number']
+           'best_epoch_of_the_test', 'best_size_of_the_test', 'luckiest_fold', 'one_epoch_for_all_folds',
+           'every_fold_with_every_epoch', 'mean_over_epochs', 'the_loss_itself', 'last_epoch', 'size_for_each_fold',
+           'largest_loss', 'all_sizes_together', 'majority_accuracy', 'majority_of_the_test', 'majority_of_all',
+           'middle_label', 'mean_label', 'place_among_the_labels', 'share_in_training', 'even_chance',
+           'chance_by_frequency', 'paired_difference', 'as_if_unpaired', 'deviation_of_one_fold',
+           'absolute_differences', 'variance_for_error', 'error_of_a_alone', 'root_of_one_less', 't_value',
+           'the_other_minus', 'without_the_lost_degree', 'divided_by_the_number']
 
 # %% ../../nbs/exercises/lesson_10.ipynb #028e5806
 import numpy as np
@@ -30,6 +33,29 @@ def best_size_of_the_test(valid_loss, test_accuracy):
     epochs = valid_loss.argmin(2)
     return np.take_along_axis(test_accuracy, epochs[..., None], 2)[..., 0].mean(1).max()
 
+def luckiest_fold(valid_loss, test_accuracy):
+    "You choose the size by its single least loss. One lucky fold decides then: take for each size the mean over folds of its least losses."
+    size = valid_loss.min((1, 2)).argmin()
+    return test_accuracy[size, np.arange(valid_loss.shape[1]), valid_loss[size].argmin(1)].mean()
+
+def one_epoch_for_all_folds(valid_loss, test_accuracy):
+    "You choose one epoch for all folds. Each fold has its own: that of its least validation loss."
+    size = valid_loss.min(2).mean(1).argmin()
+    return test_accuracy[size, :, valid_loss[size].mean(0).argmin()].mean()
+
+def every_fold_with_every_epoch(valid_loss, test_accuracy):
+    "test[:, epochs] takes every chosen epoch for every fold. Pair them: fold i with epoch i (np.arange for the folds)."
+    size = valid_loss.min(2).mean(1).argmin()
+    return test_accuracy[size][:, valid_loss[size].argmin(1)].mean()
+
+def mean_over_epochs(valid_loss, test_accuracy):
+    "You average over the epochs. Read the test off at one epoch of each fold, that of the least validation loss."
+    return test_accuracy[valid_loss.min(2).mean(1).argmin()].mean()
+
+def the_loss_itself(valid_loss, test_accuracy):
+    "That is the validation loss. It only chooses; asked is the test accuracy where it points."
+    return valid_loss.min(2).mean(1).min()
+
 def last_epoch(valid_loss, test_accuracy):
     "You read the test accuracy off at the last epoch. Read it where the validation loss was least."
     return test_accuracy[valid_loss.min(2).mean(1).argmin(), :, -1].mean()
@@ -51,8 +77,8 @@ def _runs(seed, shape):
     rng = np.random.default_rng(seed)
     return rng.uniform(.2, 1, shape).round(2), rng.uniform(.5, 1, shape).round(2)
 
-PROTOCOL = Exercise(10, protocol_accuracy, cases=tuple(_runs(seed, shape) for seed, shape in ((0, (2, 3, 4)), (1, (3, 4, 5)), (2, (2, 5, 6)))),
-                    mistakes=(best_epoch_of_the_test, best_size_of_the_test, last_epoch, size_for_each_fold, largest_loss, all_sizes_together))
+PROTOCOL = Exercise(10, protocol_accuracy, cases=tuple(_runs(seed, shape) for seed, shape in ((0, (2, 3, 4)), (1, (3, 4, 5)), (2, (2, 5, 6)), (3, (4, 4, 5)), (4, (3, 5, 4)))),
+                    mistakes=(best_epoch_of_the_test, best_size_of_the_test, luckiest_fold, one_epoch_for_all_folds, every_fold_with_every_epoch, mean_over_epochs, the_loss_itself, last_epoch, size_for_each_fold, largest_loss, all_sizes_together))
 
 # %% ../../nbs/exercises/lesson_10.ipynb #0da5455c
 def majority_accuracy(train, test):
@@ -62,6 +88,22 @@ def majority_accuracy(train, test):
 def majority_of_the_test(train, test):
     "You guess the most frequent *test* label. It has to be known before the test: take it from the training labels."
     return np.bincount(test).max() / len(test)
+
+def majority_of_all(train, test):
+    "You count training and test labels together. The test has to stay unseen until it is measured."
+    return (test == np.bincount(np.concatenate([train, test])).argmax()).mean()
+
+def middle_label(train, test):
+    "You take the median label. Labels are names, not numbers: count which comes most often."
+    return (test == np.median(train)).mean()
+
+def mean_label(train, test):
+    "You take the mean label, rounded. Labels are names, not numbers: count which comes most often."
+    return (test == np.round(train.mean())).mean()
+
+def place_among_the_labels(train, test):
+    "You return a place in the list of counts. Where a label is missing, the place is not the label: look the label up."
+    return (test == np.unique(train, return_counts=True)[1].argmax()).mean()
 
 def share_in_training(train, test):
     "That is the accuracy on the training labels."
@@ -75,8 +117,8 @@ def chance_by_frequency(train, test):
     "You draw a label by its frequency. Always saying the most frequent one is at least as good."
     return (np.bincount(train) / len(train))[test].mean()
 
-MAJORITY = Exercise(10, majority_accuracy, cases=tuple((np.array(train), np.array(test)) for train, test in (([0, 0, 1, 0, 1], [1, 0, 1]), ([1, 1, 1, 0, 2], [1, 2, 0, 1]), ([2, 2, 0, 1, 2, 2], [0, 0, 2]))),
-                    mistakes=(majority_of_the_test, share_in_training, even_chance, chance_by_frequency))
+MAJORITY = Exercise(10, majority_accuracy, cases=tuple((np.array(train), np.array(test)) for train, test in (([0, 0, 1, 0, 1], [1, 0, 1]), ([1, 1, 1, 0, 2], [1, 2, 0, 1]), ([2, 2, 0, 1, 2, 2], [0, 0, 2]), ([0, 0, 0, 1, 1, 2, 2], [1, 1, 1, 1, 0, 0]), ([1, 1, 1, 3, 3], [1, 0, 3, 1]), ([0, 0, 0, 1, 2, 2, 1], [0, 0, 2, 2, 2]), ([0, 0, 0, 5, 5], [0, 2, 5]))),
+                    mistakes=(majority_of_the_test, majority_of_all, middle_label, mean_label, place_among_the_labels, share_in_training, even_chance, chance_by_frequency))
 
 # %% ../../nbs/exercises/lesson_10.ipynb #4d3ebe2d
 def paired_difference(a, b):
@@ -91,6 +133,26 @@ def deviation_of_one_fold(a, b):
     "That is the deviation of the single folds. The mean of K folds is more certain: divide by √K."
     return (a - b).mean(), (a - b).std(ddof=1)
 
+def absolute_differences(a, b):
+    "You take absolute differences, and a fold in which b is ahead counts for a. Keep the signs."
+    return np.abs(a - b).mean(), np.abs(a - b).std(ddof=1) / np.sqrt(len(a))
+
+def variance_for_error(a, b):
+    "The second is the variance over √K. Take the deviation, its root."
+    return (a - b).mean(), (a - b).var(ddof=1) / np.sqrt(len(a))
+
+def error_of_a_alone(a, b):
+    "The second is the error of a's own mean. Take the deviation of the differences."
+    return (a - b).mean(), a.std(ddof=1) / np.sqrt(len(a))
+
+def root_of_one_less(a, b):
+    "You divide by √(K−1), with K−1 in the deviation as well. The lost degree counts once: divide by √K."
+    return (a - b).mean(), (a - b).std(ddof=1) / np.sqrt(len(a) - 1)
+
+def t_value(a, b):
+    "The second is mean over error, the t of a test. Asked is the error itself."
+    return (a - b).mean(), (a - b).mean() / ((a - b).std(ddof=1) / np.sqrt(len(a)))
+
 def the_other_minus(a, b):
     "You take b − a, so a better method a has a negative difference. Take a − b."
     return (b - a).mean(), (a - b).std(ddof=1) / np.sqrt(len(a))
@@ -104,13 +166,13 @@ def divided_by_the_number(a, b):
     return (a - b).mean(), (a - b).std(ddof=1) / len(a)
 
 PAIRED = Exercise(10, paired_difference, cases=tuple((np.array(a), np.array(b)) for a, b in (([.8, .9, .7], [.75, .85, .7]), ([.84, .9, .68, .79, .95], [.8, .91, .6, .75, .96]), ([.7, .7, .9, .8], [.9, .7, .8, .75]))),
-                  mistakes=(as_if_unpaired, deviation_of_one_fold, the_other_minus, without_the_lost_degree, divided_by_the_number))
+                  mistakes=(as_if_unpaired, absolute_differences, variance_for_error, error_of_a_alone, root_of_one_less, t_value, deviation_of_one_fold, the_other_minus, without_the_lost_degree, divided_by_the_number))
 
 # %% ../../nbs/exercises/lesson_10.ipynb #2adba7c8
 TWENTY = Question(10, "twenty_tries", "Twenty useless changes are each tested at p < .05. How probable is it that at least one passes?", 1 - .95 ** 20, "1 − .95²⁰ = .64. Whoever tries much must say how much was tried.",
-                  {.05: "That is for one of them.", 1.: "That is how many are expected to pass: 20 · .05. The probability that there is at least one is smaller.", .95 ** 20: "That is the probability that none passes."})
-SMALL_SET = Question(10, "small_set", "MUTAG has 188 graphs, so a test fold has 19. By how much does one graph more or less change a fold's accuracy?", 1 / 19, "Over five points. Differences of one or two points between methods on ten such folds are within chance, unless they are paired and consistent.",
-                     {1 / 188: "That is for the mean over all folds. A single fold has 19 graphs.", .01: "One of nineteen is more than that."}, tolerance=.001)
+                  {.05: "That is for one of them.", 1.: "That is how many are expected to pass: 20 · .05. The probability that there is at least one is smaller.", .95 ** 20: "That is the probability that none passes.", 64.: "In per cent, yes: between 0 and 1 it is .64."})
+SMALL_SET = Question(10, "small_set", "MUTAG has 188 graphs, so a test fold has 19. By how much does one graph more or less change a fold's accuracy (a number between 0 and 1)?", 1 / 19, "Over five points. Differences of one or two points between methods on ten such folds are within chance, unless they are paired and consistent.",
+                     {1 / 188: "That is for the mean over all folds. A single fold has 19 graphs.", .01: "One of nineteen is more than that.", 5.: "Five points, yes: as a share of 1 that is .05.", 5.263: "In points, yes: as a share of 1 that is .053."}, tolerance=.003)
 NOTHING = Question(10, "which_baseline", "A GIB keeps a subgraph and has accuracy .75. Which number shows best whether the *bottleneck* did anything?", "d", "Same backbone, same readout, same training, only the price is gone. What remains is the bottleneck's doing.",
                    replies={"a": "It shows whether anything was learned at all. Needed, but not enough.", "b": "It shows what structure adds. A plain graph network may do that as well.", "c": "Other data, other folds, another hand at the keyboard: a difference may come from any of them."},
                    choices={"a": "the majority class", "b": "a model that sees no edges", "c": "the paper's table", "d": "the same model with β = 0"})

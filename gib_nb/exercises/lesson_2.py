@@ -4,9 +4,12 @@
 
 # %% auto #0
 __all__ = ['JOINT', 'ENCODERS', 'TABLE', 'VALUE', 'STEP', 'CRITICAL', 'ZERO_PRICE', 'EXERCISES', 'summary_table', 'given_x',
-           'y_in_the_rows', 'given_t', 'bottleneck_value', 'price_on_the_label', 'reward_for_memory', 'every_x_alike',
-           'entropy_of_clusters', 'no_summary', 'blahut_arimoto_step', 'beta_multiplies', 'popularity_ignored',
-           'distance_reversed', 'not_divided', 'divided_by_columns', 'attracted_to_strangers']
+           'most_likely_word', 'weighted_twice', 'y_in_the_rows', 'given_t', 'bottleneck_value', 'price_on_the_label',
+           'changed_places', 'price_ignored', 'divided_by_the_price', 'nothing_paid', 'reward_for_memory',
+           'every_x_alike', 'entropy_of_clusters', 'no_summary', 'blahut_arimoto_step', 'beta_multiplies',
+           'popularity_ignored', 'every_x_counts_alike', 'old_encoder_in_front', 'exponential_forgotten',
+           'log_forgotten', 'winner_takes_all', 'left_as_it_was', 'distance_reversed', 'not_divided',
+           'divided_by_columns', 'attracted_to_strangers']
 
 # %% ../../nbs/exercises/lesson_2.ipynb #58615aaa
 import numpy as np
@@ -23,6 +26,14 @@ def given_x(encoder, joint):
     "You divide the rows of p(x, y) by p(x) first. Then every x counts alike; but a rare x puts little into a cluster."
     return encoder.T @ (joint / joint.sum(1, keepdims=True))
 
+def most_likely_word(encoder, joint):
+    "You give each x its likeliest t. A soft encoder throws dice: every x is shared out over all t."
+    return (encoder == encoder.max(1, keepdims=True)).astype(float).T @ joint
+
+def weighted_twice(encoder, joint):
+    "p(x) is multiplied in, but p(x, y) holds it already."
+    return encoder.T @ (joint * joint.sum(1, keepdims=True))
+
 def y_in_the_rows(encoder, joint):
     "Right, but turned around: t belongs in the rows, y in the columns."
     return joint.T @ encoder
@@ -34,7 +45,7 @@ def given_t(encoder, joint):
 
 JOINT = np.array([[.3, .1], [.15, .15], [.05, .25]])
 ENCODERS = tuple(np.array(encoder) for encoder in ([[1., 0.], [1., 0.], [0., 1.]], [[.9, .1], [.5, .5], [.2, .8]], [[.6, .3, .1], [.2, .2, .6], [0., .5, .5]]))
-TABLE = Exercise(2, summary_table, cases=tuple((encoder, JOINT) for encoder in ENCODERS), mistakes=(given_x, y_in_the_rows, given_t))
+TABLE = Exercise(2, summary_table, cases=tuple((encoder, JOINT) for encoder in ENCODERS), mistakes=(given_x, most_likely_word, weighted_twice, y_in_the_rows, given_t))
 
 # %% ../../nbs/exercises/lesson_2.ipynb #e36fd946
 def _information(joint):
@@ -47,6 +58,22 @@ def bottleneck_value(encoder, joint, beta):
 def price_on_the_label(encoder, joint, beta):
     "β stands at I(Y;T), the part you want. Here it is the price of a nat of I(X;T)."
     return beta * _information(encoder.T @ joint) - _information(joint.sum(1)[:, None] * encoder)
+
+def changed_places(encoder, joint, beta):
+    "The two informations have changed places: what T says about Y is wanted, what it remembers of X is paid for."
+    return _information(joint.sum(1)[:, None] * encoder) - beta * _information(encoder.T @ joint)
+
+def price_ignored(encoder, joint, beta):
+    "β does not enter: every price gives the same value."
+    return _information(encoder.T @ joint) - _information(joint.sum(1)[:, None] * encoder)
+
+def divided_by_the_price(encoder, joint, beta):
+    "You divide by β. A price is multiplied with what is bought."
+    return _information(encoder.T @ joint) - _information(joint.sum(1)[:, None] * encoder) / beta
+
+def nothing_paid(encoder, joint, beta):
+    "That is I(Y;T) alone. What T remembers of X has its price: subtract β I(X;T)."
+    return _information(encoder.T @ joint)
 
 def reward_for_memory(encoder, joint, beta):
     "Both informations are added. The one about X is to be paid for: subtract it."
@@ -66,7 +93,7 @@ def no_summary(encoder, joint, beta):
     return _information(joint) - beta * _information(joint.sum(1)[:, None] * encoder)
 
 VALUE = Exercise(2, bottleneck_value, cases=tuple((encoder, JOINT, beta) for beta in (.1, .5) for encoder in ENCODERS),
-                 mistakes=(price_on_the_label, reward_for_memory, every_x_alike, entropy_of_clusters, no_summary))
+                 mistakes=(price_on_the_label, changed_places, price_ignored, divided_by_the_price, nothing_paid, reward_for_memory, every_x_alike, entropy_of_clusters, no_summary))
 
 # %% ../../nbs/exercises/lesson_2.ipynb #3b8b19ca
 def blahut_arimoto_step(encoder, joint, beta):
@@ -93,6 +120,35 @@ def popularity_ignored(encoder, joint, beta):
     _, _, distance = _parts(encoder, joint)
     return _divided(np.exp(-distance / beta))
 
+def every_x_counts_alike(encoder, joint, beta):
+    "In p(t) every x counts alike. It is Σ p(x) p(t|x), and p(x) is the sum of a row."
+    _, _, distance = _parts(encoder, joint)
+    return _divided(encoder.mean(0) * np.exp(-distance / beta))
+
+def old_encoder_in_front(encoder, joint, beta):
+    "The old p(t|x) stands in front of the exponential. It should be p(t), the same for all x."
+    _, _, distance = _parts(encoder, joint)
+    return _divided(encoder * np.exp(-distance / beta))
+
+def exponential_forgotten(encoder, joint, beta):
+    "The exponential is missing: a distance is no weight, and may make it negative."
+    mass, _, distance = _parts(encoder, joint)
+    return _divided(mass * (-distance / beta))
+
+def log_forgotten(encoder, joint, beta):
+    "You put p(t) into the exponent as it is. Its logarithm belongs there: p(t) exp(a) = exp(log p(t) + a)."
+    mass, _, distance = _parts(encoder, joint)
+    return _divided(np.exp(mass - distance / beta))
+
+def winner_takes_all(encoder, joint, beta):
+    "You give each x its best t. The step is soft: every t gets its share in proportion."
+    best = blahut_arimoto_step(encoder, joint, beta)
+    return (best == best.max(1, keepdims=True)).astype(float)
+
+def left_as_it_was(encoder, joint, beta):
+    "You return the encoder that came in. The step computes a new one from it."
+    return encoder.copy()
+
 def distance_reversed(encoder, joint, beta):
     "KL is not symmetric: wanted is KL(p(y|x)‖p(y|t)), which averages over the labels of x, not of the cluster."
     mass, _, distance = _parts(encoder, joint, reverse=True)
@@ -114,16 +170,17 @@ def attracted_to_strangers(encoder, joint, beta):
     return _divided(mass * np.exp(distance / beta))
 
 STEP = Exercise(2, blahut_arimoto_step, cases=tuple((ENCODERS[1], JOINT, beta) for beta in (.3, .05)) + ((np.array([[.5, .3, .2], [.2, .6, .2], [.1, .3, .6]]), JOINT, .1),),
-                mistakes=(beta_multiplies, popularity_ignored, distance_reversed, not_divided, divided_by_columns, attracted_to_strangers))
+                mistakes=(beta_multiplies, popularity_ignored, every_x_counts_alike, old_encoder_in_front, exponential_forgotten, log_forgotten, winner_takes_all, left_as_it_was, distance_reversed, not_divided, divided_by_columns, attracted_to_strangers))
 
 # %% ../../nbs/exercises/lesson_2.ipynb #856de64a
-CRITICAL = Question(2, "critical_price", "A fair bit X, and a label Y that repeats it but for one time in ten. Above which β is it best to remember nothing at all?", .64,
-                    "(1 − 2·0.1)² = 0.64. Above it every nat about X costs more than it brings about Y.",
-                    {.8: "That is the correlation of X and Y. The price is its square.", .9: "That is how often the label repeats the bit.",
-                     .368: "That is I(X;Y) in nats: how much there is to be had, not what a small piece of it may cost.", 1.: "At 1 a nat about X costs as much as a nat about Y brings. But no summary of X says as much about Y as it remembers of X, so you give up earlier."})
+CRITICAL = Question(2, "critical_price", "A fair bit X, and a label Y that repeats it but for one time in five. Above which β is it best to remember nothing at all?", .36,
+                    "(1 − 2·0.2)² = 0.36. Above it every nat about X costs more than it brings about Y.",
+                    {.6: "That is the correlation of X and Y. The price is its square.", .8: "That is how often the label repeats the bit.",
+                     .193: "That is I(X;Y) in nats: how much there is to be had, not what a small piece of it may cost.", .278: "That is I(X;Y) in bits: how much there is to be had, not what a small piece of it may cost.",
+                     .64: "That belongs to an error of one in ten.", 1.: "At 1 a nat about X costs as much as a nat about Y brings. But no summary of X says as much about Y as it remembers of X, so you give up earlier."})
 ZERO_PRICE = Question(2, "free_of_charge", "β = 0. What does the best summary look like?", "b", "With no price nothing is gained by forgetting, but nothing is lost by it either where two x have the same labels.",
                       replies={"a": "That is best when the price is high.", "c": "It says as much about Y, but it is not the only one that does: two x with equal p(y|x) may share a cluster for free.",
                                "d": "With β = 0 the second term is gone, and the first still wants to know the label."},
-                      choices={"a": "one cluster for everything", "b": "any that keeps apart the x whose labels differ", "c": "necessarily a cluster for each x", "d": "there is none"})
+                      choices={"a": "one cluster for everything", "b": "any that keeps apart the x whose p(y|x) differ", "c": "necessarily a cluster for each x", "d": "there is none"})
 
 EXERCISES = (TABLE, VALUE, STEP, CRITICAL, ZERO_PRICE)

@@ -4,14 +4,16 @@
 
 # %% auto #0
 __all__ = ['CRITIC', 'VALUE', 'BY_HAND', 'CEILING', 'MEMORY', 'EXERCISES', 'best_critic', 'ratio_itself', 'only_the_pairs',
-           'chance_over_pairs', 'one_side_only', 'weighted_already', 'donsker_varadhan', 'missing_log',
-           'wrong_normaliser', 'diagonal_among_the_others', 'masked_before_the_exponential', 'exponential_overflows',
+           'chance_over_pairs', 'one_side_only', 'the_other_side_only', 'difference_for_ratio',
+           'probability_of_a_true_pair', 'weighted_already', 'donsker_varadhan', 'missing_log', 'wrong_normaliser',
+           'divided_by_all', 'divided_by_one_row', 'not_divided', 'diagonal_added_up', 'diagonal_among_the_others',
+           'masked_before_the_exponential', 'zeros_among_the_others', 'info_nce', 'exponential_overflows',
            'mean_of_scores', 'row_by_row', 'constant_critic_knows_nothing', 'diagonal_only_in_the_first_term']
 
 # %% ../../nbs/exercises/lesson_3.ipynb #49783f14
 import numpy as np
 
-from .base import Exercise, Question
+from .base import Exercise, Question, plain
 
 # %% ../../nbs/exercises/lesson_3.ipynb #c31fe8db
 def best_critic(joint):
@@ -34,12 +36,29 @@ def one_side_only(joint):
     "You divide by p(x) only: that is log p(y|x). A label that is frequent everywhere would score high with every x. Divide by p(y) too."
     return np.log(joint / joint.sum(1, keepdims=True))
 
+def the_other_side_only(joint):
+    "You divide by p(y) only: that is log p(x|y). An x that is frequent everywhere would score high with every y. Divide by p(x) too."
+    return np.log(joint / joint.sum(0))
+
+def difference_for_ratio(joint):
+    "You subtract p(x)p(y). How many times as often as by chance a pair comes is a ratio: divide, then take the logarithm."
+    return joint - np.outer(joint.sum(1), joint.sum(0))
+
+def probability_of_a_true_pair(joint):
+    "p/(p + q) is the probability that a pair is a true one, what a classifier would learn. The critic is the logarithm of p/q."
+    return joint / (joint + np.outer(joint.sum(1), joint.sum(0)))
+
 def weighted_already(joint):
     "You multiplied with p(x, y): the sum of these is the information. The critic itself is not weighted, the mean over pairs does that."
     return joint * best_critic(joint)
 
+def _but_for_a_constant(function, joint):
+    "A constant cancels in the bound, so it makes no difference here: the mean is taken out."
+    scores = plain(function(joint))
+    return scores - scores.mean() if isinstance(scores, np.ndarray) and scores.ndim else scores
+
 CRITIC = Exercise(3, best_critic, cases=tuple((np.array(table),) for table in ([[.4, .1], [.1, .4]], [[.5, .2], [.1, .2]], [[.2, .1, .1], [.05, .3, .25]])),
-                  mistakes=(ratio_itself, only_the_pairs, chance_over_pairs, one_side_only, weighted_already))
+                  mistakes=(ratio_itself, only_the_pairs, chance_over_pairs, one_side_only, the_other_side_only, difference_for_ratio, probability_of_a_true_pair, weighted_already), through=_but_for_a_constant)
 
 # %% ../../nbs/exercises/lesson_3.ipynb #5784f67e
 def _off_diagonal(scores):
@@ -61,6 +80,23 @@ def wrong_normaliser(scores):
     "You divide the exponentials by N, as the paper prints it. There are N(N−1) of them: a constant critic must give 0, and gives −log(N−1)."
     return donsker_varadhan(scores) - np.log(len(scores) - 1)
 
+def divided_by_all(scores):
+    "You divide by N². Without the diagonal there are N(N−1) exponentials."
+    others = _off_diagonal(scores)
+    return scores.diagonal().mean() - _log_mean_exp(others) - np.log(len(others) / len(scores) ** 2)
+
+def divided_by_one_row(scores):
+    "You divide by N−1, the false pairs of one row. There are N rows: N(N−1) in all."
+    return donsker_varadhan(scores) - np.log(len(scores))
+
+def not_divided(scores):
+    "The exponentials are added up. Take their mean: divide by their number, N(N−1)."
+    return donsker_varadhan(scores) - np.log(len(scores) * (len(scores) - 1))
+
+def diagonal_added_up(scores):
+    "The scores of the true pairs are added up. Take their mean."
+    return scores.diagonal().sum() - _log_mean_exp(_off_diagonal(scores))
+
 def diagonal_among_the_others(scores):
     "The mean of exponentials includes the diagonal. A pair that belongs together is no example of chance: leave it out, and divide by N(N−1)."
     return scores.diagonal().mean() - _log_mean_exp(scores.ravel())
@@ -69,6 +105,14 @@ def masked_before_the_exponential(scores):
     "You set the diagonal to 0 before taking exponentials, and exp(0) = 1 was added N times. Mask with −∞, or choose the other entries."
     masked = np.where(np.eye(len(scores), dtype=bool), 0, scores)
     return scores.diagonal().mean() - np.log(np.exp(masked).sum() / (len(scores) * (len(scores) - 1)))
+
+def zeros_among_the_others(scores):
+    "You set the diagonal to 0 and average over all N² exponentials, N of which are exp(0) = 1. Choose the other entries, or mask with −∞ and divide by N(N−1)."
+    return scores.diagonal().mean() - np.log(np.exp(scores * (1 - np.eye(len(scores)))).mean())
+
+def info_nce(scores):
+    "That is InfoNCE: a softmax in each row, with the true pair in it, and log N added. It is a bound too, but another one. Here all false pairs are under one logarithm, without the true ones."
+    return scores.diagonal().mean() - np.mean([_log_mean_exp(row) for row in scores])
 
 def exponential_overflows(scores):
     "exp(1000) is infinite for a computer. Take the largest score out before the exponential and add it behind the logarithm (logsumexp)."
@@ -93,7 +137,8 @@ def diagonal_only_in_the_first_term(mine):
 
 _random = np.random.default_rng(0).normal(size=(4, 4))
 VALUE = Exercise(3, donsker_varadhan, cases=((np.array([[1., 0.], [0., 1.]]),), (np.array([[2., -1., 0.], [.5, 1., -2.], [0., 1., 3.]]),), (_random,), (np.full((3, 3), 2.),), (np.array([[1000., 990.], [980., 1000.]]),)),
-                 mistakes=(missing_log, wrong_normaliser, diagonal_among_the_others, masked_before_the_exponential, exponential_overflows, mean_of_scores, row_by_row),
+                 mistakes=(missing_log, wrong_normaliser, divided_by_all, divided_by_one_row, not_divided, diagonal_added_up, diagonal_among_the_others, masked_before_the_exponential, zeros_among_the_others,
+                           info_nce, exponential_overflows, mean_of_scores, row_by_row),
                  properties=(constant_critic_knows_nothing, diagonal_only_in_the_first_term))
 
 # %% ../../nbs/exercises/lesson_3.ipynb #19827f12
@@ -102,9 +147,9 @@ BY_HAND = Question(3, "two_pairs", "Two pairs, scores [[2, 0], [0, 2]]. What is 
                     1.3069: "You added the exponentials up. Take their mean: there are N(N−1) = 2 of them.", 2.6931: "You divided by N² = 4. Without the diagonal there are N(N−1) = 2 of them."}, unit="nats")
 CEILING = Question(3, "ceiling", "A batch of 128 pairs. Above which value should you believe no estimate from it?", float(np.log(128)), "log 128 = 4.85 nats: to tell 128 pairs apart no more is needed, and nothing in the sample speaks of more.",
                    {7.: "That is log 128 in bits.", 128.: "Information grows with the logarithm of the number of things that can be told apart.", float(np.log(128 * 127)): "log N(N−1) is the number of pairs in the second term. But how many x are there to be told apart?"}, unit="nats")
-MEMORY = Question(3, "too_many_steps", "Embeddings drawn independently, one batch of 128, 150 steps. The value on the batch is 8.1 nats, on fresh pairs −17. What happened?", "b",
+MEMORY = Question(3, "too_many_steps", "Embeddings drawn independently, one batch of 128, 150 steps. The value on the batch is 9 nats, on fresh pairs −15. What happened?", "b",
                   "Its scores became huge on the 128 pairs that it knows. On fresh pairs some huge score falls on a false pair, and the logarithm of the mean exponential is all that one.",
                   replies={"a": "They are independent: the true value is 0.", "c": "More steps on the same batch make it worse. What helps is more pairs.", "d": "The value is a lower bound for every critic; on fresh pairs it may be as low as it likes."},
-                  choices={"a": "the two share 8.1 nats", "b": "the critic has learned the batch by heart", "c": "the critic needs more steps", "d": "−17 is impossible, so there is a fault in the program"})
+                  choices={"a": "the two share 9 nats", "b": "the critic has learned the batch by heart", "c": "the critic needs more steps", "d": "−15 is impossible, so there is a fault in the program"})
 
 EXERCISES = (CRITIC, VALUE, BY_HAND, CEILING, MEMORY)

@@ -4,14 +4,17 @@
 
 # %% auto #0
 __all__ = ['X', 'EPSILON', 'NOISY', 'PLUG_IN', 'ALTERNATE', 'WHY_INNER', 'FRESH', 'EXERCISES', 'noisy', 'variance_for_deviation',
-           'log_left_alone', 'root_of_the_log', 'signal_scaled', 'plug_in', 'half_forgotten', 'ratio_without_log',
-           'two_missing', 'deviation_for_variance', 'log_of_the_mean', 'other_bell_only', 'alternate', 'outer_first',
-           'outer_inside', 'one_inner_step', 'levels_apart', 'the_last_outer_step']
+           'half_the_log', 'signal_forgotten', 'log_left_alone', 'root_of_the_log', 'signal_scaled',
+           'the_noise_that_is_given', 'plug_in', 'half_forgotten', 'variance_for_a_deviation', 'added_up',
+           'one_bell_for_all', 'mean_of_two_logs', 'ratio_without_log', 'two_missing', 'deviation_for_variance',
+           'log_of_the_mean', 'other_bell_only', 'alternate', 'outer_first', 'outer_inside', 'one_inner_step',
+           'inner_loop_once', 'numbers_exchanged', 'levels_exchanged', 'no_outer_step', 'levels_apart',
+           'the_last_outer_step']
 
 # %% ../../nbs/exercises/lesson_4.ipynb #620fd2ad
 import numpy as np
 
-from .base import Exercise, Question
+from .base import Exercise, Question, plain
 
 # %% ../../nbs/exercises/lesson_4.ipynb #8ef4f88a
 def noisy(x, epsilon, log_variance):
@@ -21,6 +24,14 @@ def noisy(x, epsilon, log_variance):
 def variance_for_deviation(x, epsilon, log_variance):
     "You scale with σ². A standard normal draw times σ has variance σ²: take the root."
     return x + np.exp(log_variance) * epsilon
+
+def half_the_log(x, epsilon, log_variance):
+    "½ log σ² is log σ. Exponentiate it to have σ."
+    return x + log_variance / 2 * epsilon
+
+def signal_forgotten(x, epsilon, log_variance):
+    "That is the noise alone. Y is the signal with noise on it: add x."
+    return np.exp(log_variance / 2) * epsilon
 
 def log_left_alone(x, epsilon, log_variance):
     "You scale with log σ² itself, which may be negative. Exponentiate it first."
@@ -34,8 +45,12 @@ def signal_scaled(x, epsilon, log_variance):
     "You scale the signal too. Then the share of noise stays the same, and with it the information."
     return np.exp(log_variance / 2) * (x + epsilon)
 
+def the_noise_that_is_given(mine):
+    "Two calls with the same ε gave different values: noise was drawn anew. Then y jumps each time σ² moves a little, and has no slope. Use the ε that is given."
+    return np.array_equal(plain(mine(X, EPSILON, 0.)), plain(mine(X, EPSILON, 0.)))
+
 X, EPSILON = np.array([1., -1., 1., -1., -1.]), np.array([.3, -1.2, .7, 2.1, -.4])
-NOISY = Exercise(4, noisy, cases=tuple((X, EPSILON, value) for value in (0., np.log(4.), np.log(.2))), mistakes=(variance_for_deviation, log_left_alone, root_of_the_log, signal_scaled))
+NOISY = Exercise(4, noisy, cases=tuple((X, EPSILON, value) for value in (0., np.log(4.), np.log(.2))), mistakes=(variance_for_deviation, half_the_log, signal_forgotten, log_left_alone, root_of_the_log, signal_scaled), properties=(the_noise_that_is_given,))
 
 # %% ../../nbs/exercises/lesson_4.ipynb #f00b9060
 def _bell(y, centre, variance):
@@ -48,6 +63,22 @@ def plug_in(x, y, variance):
 def half_forgotten(x, y, variance):
     "p(y) is the mean of the two bells, not their sum: each sign has probability ½. You are log 2 too low everywhere."
     return plug_in(x, y, variance) - np.log(2)
+
+def variance_for_a_deviation(x, y, variance):
+    "You took σ² for σ: most functions for a normal density want the deviation, which is the root."
+    return plug_in(x, y, variance ** 2)
+
+def added_up(x, y, variance):
+    "The log-ratios are added up. Take their mean."
+    return plug_in(x, y, variance) * len(x)
+
+def one_bell_for_all(x, y, variance):
+    "You took one bell for p(y), with variance 1 + σ². The law of y has two humps: it is the mean of two bells, around +1 and −1."
+    return (np.log(_bell(y, x, variance) / np.sqrt(variance)) - np.log(_bell(y, 0, 1 + variance) / np.sqrt(1 + variance))).mean()
+
+def mean_of_two_logs(x, y, variance):
+    "You average the logarithms of the two bells. Average the bells, and take the logarithm after that."
+    return (np.log(_bell(y, x, variance)) - (np.log(_bell(y, 1, variance)) + np.log(_bell(y, -1, variance))) / 2).mean()
 
 def ratio_without_log(x, y, variance):
     "You average the ratio p(y|x)/p(y). Information is the mean of its logarithm."
@@ -72,7 +103,7 @@ def other_bell_only(x, y, variance):
 _draw = np.random.default_rng(0)
 _signs, _noise = _draw.choice([-1., 1.], 200), _draw.normal(size=200)
 PLUG_IN = Exercise(4, plug_in, cases=((X, noisy(X, EPSILON, 0.), 1.),) + tuple((_signs, noisy(_signs, _noise, np.log(variance)), variance) for variance in (.2, 5.)),
-                   mistakes=(half_forgotten, ratio_without_log, two_missing, deviation_for_variance, log_of_the_mean, other_bell_only))
+                   mistakes=(half_forgotten, variance_for_a_deviation, added_up, one_bell_for_all, mean_of_two_logs, ratio_without_log, two_missing, deviation_for_variance, log_of_the_mean, other_bell_only))
 
 # %% ../../nbs/exercises/lesson_4.ipynb #c8664661
 def alternate(inner_step, outer_step, epochs, T):
@@ -102,6 +133,26 @@ def one_inner_step(inner_step, outer_step, epochs, T):
         inner_step()
         outer_step()
 
+def inner_loop_once(inner_step, outer_step, epochs, T):
+    "The T inner steps come once, before all outer steps. Each outer step changes the pairs: the critic has to catch up in every epoch."
+    for _ in range(T):
+        inner_step()
+    for _ in range(epochs):
+        outer_step()
+
+def numbers_exchanged(inner_step, outer_step, epochs, T):
+    "Epochs and T have changed places: T counts the inner steps within an epoch."
+    alternate(inner_step, outer_step, T, epochs)
+
+def levels_exchanged(inner_step, outer_step, epochs, T):
+    "The levels have changed places: T steps belong to the critic, one to what is made smaller."
+    alternate(outer_step, inner_step, epochs, T)
+
+def no_outer_step(inner_step, outer_step, epochs, T):
+    "The outer step is never called: the critic measures, and nothing becomes smaller."
+    for _ in range(epochs * T):
+        inner_step()
+
 def levels_apart(inner_step, outer_step, epochs, T):
     "The critic learns once, before all outer steps. But each outer step changes the pairs that it should judge."
     for _ in range(epochs * T):
@@ -120,14 +171,14 @@ def _written_down(function, epochs, T):
     function(lambda: calls.append("i"), lambda: calls.append("o"), epochs, T)
     return "".join(calls) or None
 
-ALTERNATE = Exercise(4, alternate, cases=((2, 3), (3, 4)), through=_written_down, mistakes=(outer_first, outer_inside, one_inner_step, levels_apart, the_last_outer_step))
+ALTERNATE = Exercise(4, alternate, cases=((2, 3), (3, 4)), through=_written_down, mistakes=(outer_first, outer_inside, one_inner_step, inner_loop_once, numbers_exchanged, levels_exchanged, no_outer_step, levels_apart, the_last_outer_step))
 
 # %% ../../nbs/exercises/lesson_4.ipynb #edbca84b
-WHY_INNER = Question(4, "one_step", "With T = 1 the estimate of I(X;Y) falls quickly towards 0. Does that show that σ² was found well?", "d",
-                     "A poor critic gives a low value for whatever pairs. Minimising a lower bound means something only while the bound is close.",
+WHY_INNER = Question(4, "one_step", "With T = 1 and a new critic in each epoch the estimate of I(X;Y) stays near 0. Does that show that little information is left?", "d",
+                     "A poor critic gives a low value for any pairs. Minimising a lower bound means something only while the bound is close.",
                      replies={"a": "Low is what one gets from a critic that knows nothing, whatever the pairs share.", "b": "Donsker–Varadhan is a lower bound: no critic can give too much (on fresh pairs).", "c": "It may be right at the end by luck. What you see on the way is not the information."},
                      choices={"a": "yes, low is the aim", "b": "no, the estimate is too high", "c": "yes, because the value at the end is right", "d": "no: the critic lags, and the estimate says little about the information"})
-FRESH = Question(4, "noise_for_one_bit", "How many nats does Y tell about a fair sign X at the least, however large the noise σ²?", 0., "At σ² → ∞ nothing is left. Minimising alone has no end: in a bottleneck, the label holds against it.",
+FRESH = Question(4, "noise_for_one_bit", "Which value does I(X;Y) approach as σ² grows and grows?", 0., "At σ² → ∞ nothing is left. Minimising alone has no end: in a bottleneck, the label holds against it.",
                  {float(np.log(2)): "That is the most it can tell, at σ² = 0."}, unit="nats")
 
 EXERCISES = (NOISY, PLUG_IN, ALTERNATE, WHY_INNER, FRESH)

@@ -4,10 +4,11 @@
 
 # %% auto #0
 __all__ = ['NODES', 'BATCH', 'READOUT', 'S', 'EMBEDDING', 'BOUND', 'BLIND', 'DIVISOR', 'EXERCISES', 'mean_readout', 'whole_batch',
-           'summed', 'one_size_for_all', 'first_node', 'subgraph_embedding', 'the_rest', 'hard_choice',
-           'divided_by_mass', 'batch_mixed', 'not_weighted', 'label_bound', 'log_before_q_missing',
-           'entropy_of_the_label_missing', 'all_classes', 'cross_entropy_added', 'classes_even',
-           'blind_guess_tells_nothing']
+           'summed', 'divided_by_the_batch', 'largest_value', 'last_node_wins', 'one_size_for_all', 'first_node',
+           'subgraph_embedding', 'the_rest', 'hard_choice', 'divided_by_mass', 'divided_by_nodes', 'both_rows',
+           'batch_mixed', 'not_weighted', 'label_bound', 'log_before_q_missing', 'entropy_of_the_label_missing',
+           'as_printed', 'most_likely_class', 'softmax_twice', 'added_up', 'all_classes', 'cross_entropy_added',
+           'classes_even', 'blind_guess_tells_nothing']
 
 # %% ../../nbs/exercises/lesson_5.ipynb #e157ee85
 import numpy as np
@@ -27,6 +28,20 @@ def summed(x, batch, N):
     "That is the sum. It grows with the number of nodes: divide by each graph's own number of nodes."
     return np.stack([x[batch == graph].sum(0) for graph in range(N)])
 
+def divided_by_the_batch(x, batch, N):
+    "You divide by the number of nodes of the whole batch. Divide by each graph's own."
+    return summed(x, batch, N) / len(x)
+
+def largest_value(x, batch, N):
+    "That is the maximum over the nodes. Take the mean."
+    return np.stack([x[batch == graph].max(0) for graph in range(N)])
+
+def last_node_wins(x, batch, N):
+    "out[batch] += x adds only one node per graph: NumPy and torch take the last of several equal indices. Use np.add.at or index_add, or a loop over the graphs."
+    out = np.zeros((N, x.shape[1]))
+    out[batch] += x
+    return out / np.bincount(batch, minlength=N)[:, None]
+
 def one_size_for_all(x, batch, N):
     "You divide by the mean number of nodes of the batch. Each graph has its own."
     return summed(x, batch, N) * N / len(x)
@@ -36,7 +51,7 @@ def first_node(x, batch, N):
     return np.stack([x[batch == graph][0] for graph in range(N)])
 
 NODES, BATCH = np.array([[1., 0.], [0., 2.], [2., 1.], [4., 4.], [0., 1.], [3., 0.], [1., 1.]]), np.array([0, 0, 0, 1, 1, 2, 2])
-READOUT = Exercise(5, mean_readout, cases=((NODES, BATCH, 3), (NODES[::-1], np.array([0, 1, 1, 1, 1, 2, 2]), 3)), mistakes=(whole_batch, summed, one_size_for_all, first_node))
+READOUT = Exercise(5, mean_readout, cases=((NODES, BATCH, 3), (NODES[::-1], np.array([0, 1, 1, 1, 1, 2, 2]), 3)), mistakes=(whole_batch, summed, divided_by_the_batch, largest_value, last_node_wins, one_size_for_all, first_node))
 
 # %% ../../nbs/exercises/lesson_5.ipynb #80bdca7f
 def subgraph_embedding(x, S, batch, N):
@@ -55,6 +70,14 @@ def divided_by_mass(x, S, batch, N):
     "You divide by the sum of the probabilities, which makes it a mean. Here the sum is asked for: it is the first row of SᵀX."
     return subgraph_embedding(x, S, batch, N) / np.array([S[batch == graph, 0].sum() for graph in range(N)])[:, None]
 
+def divided_by_nodes(x, S, batch, N):
+    "You divide by the number of nodes: that is the mean readout. Here the sum is asked for, the first row of SᵀX."
+    return subgraph_embedding(x, S, batch, N) / np.bincount(batch, minlength=N)[:, None]
+
+def both_rows(x, S, batch, N):
+    "You return all of SᵀX, two rows for each graph. G_sub is its first row."
+    return np.stack([S[batch == graph].T @ x[batch == graph] for graph in range(N)])
+
 def batch_mixed(x, S, batch, N):
     "SᵀX over the whole batch adds up the nodes of all graphs. Do it graph by graph."
     return np.repeat((S[:, 0] @ x)[None], N, 0)
@@ -65,7 +88,7 @@ def not_weighted(x, S, batch, N):
 
 S = np.array([[.9, .1], [.2, .8], [.6, .4], [.5, .5], [1., 0.], [.3, .7], [0., 1.]])
 EMBEDDING = Exercise(5, subgraph_embedding, cases=((NODES, S, BATCH, 3), (NODES[::-1], S, np.array([0, 1, 1, 1, 1, 2, 2]), 3)),
-                     mistakes=(the_rest, hard_choice, divided_by_mass, batch_mixed, not_weighted))
+                     mistakes=(the_rest, hard_choice, divided_by_mass, divided_by_nodes, both_rows, batch_mixed, not_weighted))
 
 # %% ../../nbs/exercises/lesson_5.ipynb #3c010097
 def label_bound(q, y):
@@ -84,6 +107,22 @@ def entropy_of_the_label_missing(q, y):
     "H(Y) is missing. It does not change the training, but without it the value is never above 0, and is no bound on an information."
     return np.log(q[np.arange(len(y)), y]).mean()
 
+def as_printed(q, y):
+    "That is the mean of q as the paper prints it. Two things are missing for a bound on an information: the log before q, and H(Y)."
+    return q[np.arange(len(y)), y].mean()
+
+def most_likely_class(q, y):
+    "You take the probability of the likeliest class. A wrong and certain answer must cost: take that of the true class y."
+    return _entropy_of(y) + np.log(q.max(1)).mean()
+
+def softmax_twice(q, y):
+    "q holds probabilities already; a softmax (as inside cross_entropy) makes others of them. Take the log of q."
+    return _entropy_of(y) + (q - np.log(np.exp(q).sum(1, keepdims=True)))[np.arange(len(y)), y].mean()
+
+def added_up(q, y):
+    "The logarithms are added up over the graphs. Take their mean."
+    return _entropy_of(y) + np.log(q[np.arange(len(y)), y]).sum()
+
 def all_classes(q, y):
     "You average log q over all classes. Only the probability that was given to the true one counts."
     return _entropy_of(y) + np.log(q).mean()
@@ -100,9 +139,9 @@ def blind_guess_tells_nothing(mine):
     "Where q is the frequency of the classes and the same for every graph, nothing is told: the bound must be 0."
     return abs(mine(np.full((4, 2), [.75, .25]), np.array([0, 0, 1, 0]))) < 1e-6
 
-BOUND = Exercise(5, label_bound, cases=((np.array([[.9, .1], [.2, .8], [.7, .3], [.4, .6]]), np.array([0, 1, 0, 1])), (np.array([[.9, .1], [.2, .8], [.7, .3], [.6, .4]]), np.array([0, 1, 0, 0])),
+BOUND = Exercise(5, label_bound, cases=((np.array([[.9, .1], [.2, .8], [.7, .3], [.4, .6]]), np.array([0, 1, 0, 1])), (np.array([[.9, .1], [.2, .8], [.3, .7], [.6, .4]]), np.array([0, 1, 0, 0])),
                                         (np.array([[.5, .3, .2], [.1, .8, .1], [.2, .2, .6]]), np.array([0, 1, 2]))),
-                 mistakes=(log_before_q_missing, entropy_of_the_label_missing, all_classes, cross_entropy_added, classes_even), properties=(blind_guess_tells_nothing,))
+                 mistakes=(log_before_q_missing, entropy_of_the_label_missing, as_printed, most_likely_class, softmax_twice, added_up, all_classes, cross_entropy_added, classes_even), properties=(blind_guess_tells_nothing,))
 
 # %% ../../nbs/exercises/lesson_5.ipynb #22325b9b
 BLIND = Question(5, "same_embedding", "A program gives all graphs of a batch the same graph embedding. What does L_MI become in the course of training, for any β?", "a",
@@ -110,6 +149,6 @@ BLIND = Question(5, "same_embedding", "A program gives all graphs of a batch the
                  replies={"b": "The critic has nothing to tell true pairs from false ones by.", "c": "β scales the value; it does not change what the critic can see.", "d": "Even a perfect critic gives 0 for pairs that carry nothing."},
                  choices={"a": "0, whatever the subgraphs are", "b": "log N, since all pairs look alike", "c": "smaller the larger β is", "d": "unbounded"})
 DIVISOR = Question(5, "divisor", "The paper divides the second term's sum by N, not by N(N−1). What value does a critic of zeros get with N = 11 graphs?", float(-np.log(10)), "−log(N−1) = −2.303. It shifts every reported value and leaves the gradients alone.",
-                   {float(np.log(10)): "The sign: the logarithm is subtracted.", 0.: "That is what it should be. Count: 110 times exp(0), divided by 11.", float(-np.log(11)): "Count the pairs without the diagonal: 110, divided by 11."}, unit="nats")
+                   {float(np.log(10)): "The sign: the logarithm is subtracted.", 0.: "That is what it should be. Count: 110 times exp(0), divided by 11.", float(-np.log(11)): "Count the pairs without the diagonal: 110, divided by 11.", float(-np.log(110)): "That is without any divisor. 110 exponentials, divided by 11."}, unit="nats")
 
 EXERCISES = (READOUT, EMBEDDING, BOUND, BLIND, DIVISOR)

@@ -4,10 +4,11 @@
 
 # %% auto #0
 __all__ = ['TRIANGLES', 'JOINED', 'PATH', 'GRAPHS', 'TABLE', 'SHARES', 'LOSS', 'SQUARE', 'HALF', 'EXERCISES', 'edge_table',
-           'nodes_for_edges', 'each_edge_once', 'both_ends_added', 'same_end_twice', 'row_shares', 'columns_divided',
-           'whole_table_divided', 'empty_row', 'by_the_diagonal', 'by_the_largest', 'connectivity_loss',
-           'shares_forgotten', 'root_forgotten', 'published_variant', 'differences_added', 'far_from_zero',
-           'perfect_split_costs_nothing']
+           'nodes_for_edges', 'each_edge_once', 'one_direction', 'cut_at_a_half', 'both_ends_added', 'same_end_twice',
+           'row_shares', 'columns_divided', 'sums_along_the_wrong_axis', 'at_least_one', 'half_and_half', 'softmaxed',
+           'by_the_length', 'whole_table_divided', 'empty_row', 'by_the_diagonal', 'by_the_largest',
+           'connectivity_loss', 'shares_forgotten', 'root_forgotten', 'published_variant', 'mean_instead_of_sum',
+           'mean_square', 'empty_side', 'one_row', 'differences_added', 'far_from_zero', 'perfect_split_costs_nothing']
 
 # %% ../../nbs/exercises/lesson_6.ipynb #6e881621
 import numpy as np
@@ -27,6 +28,15 @@ def each_edge_once(S, edge_index):
     "You counted each edge once. The list holds it in both directions, and so does A."
     return edge_table(S, edge_index) / 2
 
+def one_direction(S, edge_index):
+    "You kept one direction of each edge. From both ends counted, an edge that leaves one side is an edge that comes from the other: take the list as it is."
+    one = edge_index[:, edge_index[0] < edge_index[1]]
+    return edge_table(S, one)
+
+def cut_at_a_half(S, edge_index):
+    "You cut S at ½ first. A soft S brings the product of its ends, and only that has a slope."
+    return edge_table((S > .5).astype(float), edge_index)
+
 def both_ends_added(S, edge_index):
     "You add the rows of the two ends. An edge lies within G_sub as far as both ends are in: multiply."
     return np.add.outer(S[edge_index[0]].sum(0), S[edge_index[1]].sum(0))
@@ -44,7 +54,7 @@ def _columns(p):
     return np.stack([p, 1 - p], 1)
 
 GRAPHS = ((_columns([1, 1, 1, 0, 0, 0]), JOINED), (_columns([.9, .8, .4, .3, .2, .1]), JOINED), (_columns([1, .7, .2, 0]), PATH), (_columns([.5] * 6), JOINED))
-TABLE = Exercise(6, edge_table, cases=GRAPHS, mistakes=(nodes_for_edges, each_edge_once, both_ends_added, same_end_twice))
+TABLE = Exercise(6, edge_table, cases=GRAPHS, mistakes=(nodes_for_edges, each_edge_once, one_direction, cut_at_a_half, both_ends_added, same_end_twice))
 
 # %% ../../nbs/exercises/lesson_6.ipynb #dfef5592
 def row_shares(M):
@@ -56,6 +66,30 @@ def columns_divided(M):
     "You divide columns. A row holds where the edges of one side lead; its shares must sum to 1."
     total = M.sum(0, keepdims=True)
     return M / np.where(total > 0, total, 1)
+
+def sums_along_the_wrong_axis(M):
+    "M.sum(1) is a row of two numbers, and NumPy divides column by column with it. Keep it a column: keepdims=True."
+    total = M.sum(1)
+    return M / np.where(total > 0, total, 1)
+
+def at_least_one(M):
+    "You divide by max(sum, 1). That spares you 0/0, but a row whose sum is small is not divided at all: a soft S has such rows."
+    return M / np.maximum(M.sum(1, keepdims=True), 1)
+
+def half_and_half(M):
+    "A side without edges gets ½ and ½. It has no shares: leave its row at 0."
+    total = M.sum(1, keepdims=True)
+    return np.where(total > 0, M / total, .5)
+
+def softmaxed(M):
+    "A softmax makes shares too, but others: divide each row by its sum."
+    weight = np.exp(M - M.max(1, keepdims=True))
+    return weight / weight.sum(1, keepdims=True)
+
+def by_the_length(M):
+    "You divide by the root of the sum of squares. Shares add up to 1: divide by the sum."
+    length = np.linalg.norm(M, axis=1, keepdims=True)
+    return M / np.where(length > 0, length, 1)
 
 def whole_table_divided(M):
     "You divide by the sum of the whole table. Then a small side could never have a share near 1."
@@ -74,8 +108,8 @@ def by_the_largest(M):
     largest = M.max(1, keepdims=True)
     return M / np.where(largest > 0, largest, 1)
 
-SHARES = Exercise(6, row_shares, cases=tuple((np.array(M, dtype=float),) for M in ([[6, 1], [1, 6]], [[2, 3], [1, 4]], [[14, 0], [0, 0]], [[1, 3], [2, 0]])),
-                  mistakes=(columns_divided, whole_table_divided, empty_row, by_the_diagonal, by_the_largest))
+SHARES = Exercise(6, row_shares, cases=tuple((np.array(M, dtype=float),) for M in ([[6, 1], [1, 6]], [[2, 3], [1, 4]], [[14, 0], [0, 0]], [[1, 3], [2, 0]], [[.3, .1], [.1, .5]])),
+                  mistakes=(columns_divided, sums_along_the_wrong_axis, at_least_one, half_and_half, softmaxed, by_the_length, whole_table_divided, empty_row, by_the_diagonal, by_the_largest))
 
 # %% ../../nbs/exercises/lesson_6.ipynb #20f3b974
 def connectivity_loss(S, edge_index):
@@ -94,6 +128,23 @@ def published_variant(S, edge_index):
     "That is the mean square of the two diagonal differences, which the method's published code has. The paper's formula is the Frobenius norm over all four entries."
     return ((row_shares(edge_table(S, edge_index)).diagonal() - 1) ** 2).mean()
 
+def mean_instead_of_sum(S, edge_index):
+    "You take the mean of the four squares. The Frobenius norm has their sum under the root."
+    return connectivity_loss(S, edge_index) / 2
+
+def mean_square(S, edge_index):
+    "That is the mean square. The Frobenius norm is the root of the sum of the squares."
+    return connectivity_loss(S, edge_index) ** 2 / 4
+
+def empty_side(S, edge_index):
+    "Where one side has no edges the loss became NaN. Its row of shares stays 0."
+    M = edge_table(S, edge_index)
+    return np.linalg.norm(M / M.sum(1, keepdims=True) - np.eye(2))
+
+def one_row(S, edge_index):
+    "You look at the subgraph's row only. The rest has a row too: all four differences count."
+    return np.linalg.norm(row_shares(edge_table(S, edge_index))[0] - [1, 0])
+
 def differences_added(S, edge_index):
     "You add the absolute differences. The Frobenius norm squares them, adds up and takes the root."
     return np.abs(row_shares(edge_table(S, edge_index)) - np.eye(2)).sum()
@@ -106,12 +157,12 @@ def perfect_split_costs_nothing(mine):
     "Two components, one in and one out: no edge is cut, and the value must be 0."
     return abs(mine(_columns([1, 1, 0, 0]), np.array([[0, 1, 2, 3], [1, 0, 3, 2]]))) < 1e-6
 
-LOSS = Exercise(6, connectivity_loss, cases=(*GRAPHS, (_columns([1, 1, 1, 1]), PATH)), mistakes=(shares_forgotten, root_forgotten, published_variant, differences_added, far_from_zero),
+LOSS = Exercise(6, connectivity_loss, cases=(*GRAPHS, (_columns([1, 1, 1, 1]), PATH)), mistakes=(shares_forgotten, root_forgotten, mean_instead_of_sum, mean_square, empty_side, one_row, published_variant, differences_added, far_from_zero),
                 properties=(perfect_split_costs_nothing,))
 
 # %% ../../nbs/exercises/lesson_6.ipynb #482e2c4f
 SQUARE = Question(6, "square_split", "A ring of four nodes, two neighbours in G_sub, the other two out. L_con = ?", 1., "Each side keeps 2 of its 4 edge ends: shares ½, ½, and √(4 · ¼) = 1. The same value as with every node at ½.",
-                  {.5: "That is the share of edge ends that are cut. Put the four differences into the norm.", .25: "That is the published code's variant.", 0.: "Two of the four edges are cut. Count what leads from G_sub to the rest."})
+                  {.5: "That is the share of edge ends that are cut. Put the four differences into the norm.", .25: "That is the published code's variant.", 0.: "Two of the four edges are cut. Count what leads from G_sub to the rest.", .7071: "That is one row. The rest has a row too: all four differences count."})
 HALF = Question(6, "all_at_half", "Every node of a graph stands at ½. Where does L_con push them?", "c", "The gradient is 0 at every node of every graph. Someone else has to break the symmetry, and the classification loss does.",
                 replies={"a": "The loss is the same for a subgraph and its complement. It has no reason to prefer in to out.", "b": "Which triangle? Both are equally good, and at ½ the two wishes cancel.", "d": "The value is 1, far from 0. But it is the same in every direction, to first order."},
                 choices={"a": "all of them in", "b": "one piece in, the rest out", "c": "nowhere", "d": "nowhere, since the loss is 0 there"})

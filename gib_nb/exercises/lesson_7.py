@@ -4,9 +4,11 @@
 
 # %% auto #0
 __all__ = ['RAMP', 'COLLAPSE', 'ATTEMPT', 'WRONG_SIDE', 'FROZEN', 'EXERCISES', 'ramp', 'no_warm_up', 'a_step', 'beyond_one',
-           'ends_with_the_ramp', 'one_epoch_late', 'reaches_one_too_early', 'collapse', 'names_changed_over',
-           'mean_probability', 'not_one_exception', 'threshold_ignored', 'only_all_in', 'best_attempt',
-           'chosen_by_test', 'collapse_ignored', 'largest_loss', 'place_among_the_sound', 'the_last']
+           'ends_with_the_ramp', 'one_epoch_late', 'falls_with_time', 'below_zero', 'reaches_one_too_early', 'collapse',
+           'names_changed_over', 'mean_probability', 'at_the_threshold_too', 'probabilities_not_nodes',
+           'not_one_exception', 'threshold_ignored', 'only_all_in', 'best_attempt', 'chosen_by_test',
+           'collapse_ignored', 'best_test_of_all', 'first_when_all_collapsed', 'largest_loss', 'place_among_the_sound',
+           'the_last']
 
 # %% ../../nbs/exercises/lesson_7.ipynb #91876417
 import numpy as np
@@ -38,12 +40,20 @@ def one_epoch_late(epoch, warmup, length):
     "One epoch late: epochs are counted from 0, so epoch = warmup is the first of the ramp and already has 1/(length+1)."
     return 0. if epoch < warmup else min(1., (epoch - warmup) / (length + 1))
 
+def falls_with_time(epoch, warmup, length):
+    "It falls. The pressures grow from 0 to their full weight."
+    return 1 - ramp(epoch, warmup, length)
+
+def below_zero(epoch, warmup, length):
+    "Before the ramp it is negative: cut it off at 0."
+    return min(1., (epoch - warmup + 1) / (length + 1))
+
 def reaches_one_too_early(epoch, warmup, length):
     "With 1/length per epoch the last epoch of the ramp has full weight already. Here it has length/(length+1)."
     return 0. if epoch < warmup else min(1., (epoch - warmup + 1) / max(length, 1))
 
 RAMP = Exercise(7, ramp, cases=tuple((epoch, warmup, length) for warmup, length in ((4, 3), (0, 4), (2, 1)) for epoch in range(10)),
-                mistakes=(no_warm_up, a_step, beyond_one, ends_with_the_ramp, one_epoch_late, reaches_one_too_early))
+                mistakes=(no_warm_up, a_step, beyond_one, ends_with_the_ramp, one_epoch_late, falls_with_time, below_zero, reaches_one_too_early))
 
 # %% ../../nbs/exercises/lesson_7.ipynb #8ab56b5b
 def collapse(p, threshold=.5):
@@ -59,6 +69,15 @@ def mean_probability(p, threshold=.5):
     "You look at the mean of p. With every p at 0.6 it looks healthy, and yet every node lies above the threshold. Count nodes."
     return "all in" if p.mean() > .99 else "none in" if p.mean() < .01 else None
 
+def at_the_threshold_too(p, threshold=.5):
+    "A node at the threshold itself counts as in for you. In means *above* the threshold: with every node at ½ nothing is selected yet."
+    share = (p >= threshold).mean()
+    return "all in" if share > .99 else "none in" if share < .01 else None
+
+def probabilities_not_nodes(p, threshold=.5):
+    "You ask whether each p is above .99. Count the nodes above the threshold, and ask whether these are more than 99 %."
+    return "all in" if (p > .99).all() else "none in" if (p < .01).all() else None
+
 def not_one_exception(p, threshold=.5):
     "You ask for all, or none, without exception. One stray node in a thousand hides a collapse then: allow 1 %."
     return "all in" if (p > threshold).all() else "none in" if not (p > threshold).any() else None
@@ -72,12 +91,12 @@ def only_all_in(p, threshold=.5):
     return "all in" if (p > threshold).mean() > .99 else None
 
 _rising = np.linspace(.01, .99, 200)
-COLLAPSE = Exercise(7, collapse, cases=((_rising,), (np.full(50, .6),), (np.full(50, .4),), (np.r_[.2, np.full(300, .9)],), (np.r_[.8, np.full(300, .1)],), (_rising * .2 + .7, .8), (_rising * .2 + .5, .75), (np.full(9, .6), .3), (np.full(20, .999),)),
-                    mistakes=(names_changed_over, mean_probability, not_one_exception, threshold_ignored, only_all_in))
+COLLAPSE = Exercise(7, collapse, cases=((_rising,), (np.full(50, .6),), (np.full(50, .4),), (np.r_[.2, np.full(300, .9)],), (np.r_[.8, np.full(300, .1)],), (_rising * .2 + .7, .8), (_rising * .2 + .5, .75), (np.full(9, .6), .3), (np.full(20, .999),), (np.full(50, .5),), (np.r_[.9, np.full(200, .999)],)),
+                    mistakes=(names_changed_over, mean_probability, at_the_threshold_too, probabilities_not_nodes, not_one_exception, threshold_ignored, only_all_in))
 
 # %% ../../nbs/exercises/lesson_7.ipynb #e4d6bd16
 def best_attempt(valid_loss, test_score, collapsed):
-    "The number of the attempt to keep, from its validation loss, its test score and whether it collapsed [attempts]."
+    "The number of the attempt with the least validation loss among those that did not collapse, or among all when every one did; all three [attempts]."
     sound = np.flatnonzero(~collapsed)
     among = sound if len(sound) else np.arange(len(valid_loss))
     return among[valid_loss[among].argmin()]
@@ -91,6 +110,14 @@ def chosen_by_test(valid_loss, test_score, collapsed):
 def collapse_ignored(valid_loss, test_score, collapsed):
     "A collapsed run can have the least loss: with every node in, the label is easily read. But it is no subgraph. Take it only when there is no other."
     return valid_loss.argmin()
+
+def best_test_of_all(valid_loss, test_score, collapsed):
+    "You look at the test score, collapsed or not. Whatever is chosen by it can no longer be measured by it: choose by validation loss, among the sound ones."
+    return test_score.argmax()
+
+def first_when_all_collapsed(valid_loss, test_score, collapsed):
+    "When every attempt collapsed you return the first. Then choose by validation loss among all of them."
+    return np.where(collapsed, np.inf, valid_loss).argmin()
 
 def largest_loss(valid_loss, test_score, collapsed):
     "That is the attempt with the largest validation loss."
@@ -108,12 +135,12 @@ def the_last(valid_loss, test_score, collapsed):
     return len(valid_loss) - 1
 
 ATTEMPT = Exercise(7, best_attempt, cases=tuple((np.array(loss), np.array(score), np.array(bad)) for loss, score, bad in (
-    ([.5, .3, .4, .6], [.7, .8, .9, .75], [False, True, False, False]), ([.2, .4, .3, .5], [.9, .6, .8, .7], [False] * 4), ([.4, .2, .9, .7], [.5, .6, .9, .7], [True] * 4), ([.1, .6, .5, .55], [.9, .95, .7, .8], [True, False, False, False]))),
-                   mistakes=(chosen_by_test, collapse_ignored, largest_loss, place_among_the_sound, the_last))
+    ([.5, .3, .4, .6], [.7, .8, .9, .75], [False, True, False, False]), ([.2, .4, .3, .5], [.9, .6, .8, .7], [False] * 4), ([.4, .2, .9, .7], [.5, .6, .9, .7], [True] * 4), ([.1, .6, .5, .55], [.97, .95, .7, .8], [True, False, False, False]))),
+                   mistakes=(chosen_by_test, collapse_ignored, best_test_of_all, first_when_all_collapsed, largest_loss, place_among_the_sound, the_last))
 
 # %% ../../nbs/exercises/lesson_7.ipynb #ca49f9e3
 WRONG_SIDE = Question(7, "wrong_side", "Accuracy .99, and the ROC-AUC of the mask against the true motif is .02. What has happened?", "b",
-                      "The mask is almost perfect, the wrong way round: its low numbers mark the motif. The subgraph holds what is not motif, and in a message passing network that is told of the motif too.",
+                      "The mask is almost perfect, the wrong way round: its low numbers mark the motif. The subgraph holds what is not motif, and in a message passing network that has been told of the motif.",
                       replies={"a": "Chance is ½. At .02 the mask knows the motif very well.", "c": "With all nodes in and equal p the ROC-AUC would be near ½.", "d": "A fault could do it too. But it happens to sound programs: L_con has the same value for a subgraph and its complement."},
                       choices={"a": "the mask is random", "b": "the complement was selected", "c": "every node was selected", "d": "the metric must be wrong"})
 FROZEN = Question(7, "outer_step", "In the outer step, whose weights change?", "c", "The critic holds still: it is the instrument with which the generator is measured. If it moved in the outer step, it would move downhill and report less than there is.",

@@ -4,10 +4,12 @@
 
 # %% auto #0
 __all__ = ['CHAIN', 'RING', 'PIECE', 'BIAS', 'FRONTIER', 'KEEP_ALL', 'CUT', 'EXERCISES', 'largest_piece', 'all_chosen',
-           'through_the_gap', 'first_piece', 'neighbours_only', 'smallest_piece', 'one_way_bonds', 'property_bias',
-           'with_its_sign', 'invalid_ones_spread', 'invalid_ones_are_zero', 'invalid_ones_are_perfect', 'squared',
-           'difference_of_means', 'bias_at', 'nearest_point', 'order_ignored', 'best_of_all', 'mean_of_all',
-           'only_shares_sorted']
+           'through_the_gap', 'atoms_without_bonds_forgotten', 'one_end_is_enough', 'removed_while_walking',
+           'last_of_equal_pieces', 'first_piece', 'neighbours_only', 'smallest_piece', 'one_way_bonds', 'property_bias',
+           'with_its_sign', 'invalid_ones_spread', 'invalid_ones_are_zero', 'invalid_ones_are_perfect',
+           'absolute_of_the_mean', 'relative', 'root_of_the_mean_square', 'added_up', 'squared', 'difference_of_means',
+           'bias_at', 'nearest_point', 'step_to_the_left', 'halfway', 'each_list_sorted', 'one_straight_line',
+           'order_ignored', 'best_of_all', 'mean_of_all', 'only_shares_sorted']
 
 # %% ../../nbs/exercises/lesson_8.ipynb #262e2f14
 import numpy as np
@@ -40,6 +42,31 @@ def through_the_gap(bonds, chosen):
     everyone = {atom for bond in bonds for atom in bond} | set(chosen)
     return max((sorted(set(piece) & set(chosen)) for piece in _pieces(bonds, everyone)), key=lambda piece: (len(piece), -piece[0] if piece else 0))
 
+def atoms_without_bonds_forgotten(bonds, chosen):
+    "A chosen atom without a chosen neighbour is a piece too. Begin from the chosen atoms, not from the bonds."
+    bonded = {atom for bond in bonds for atom in bond if set(bond) <= set(chosen)}
+    return largest_piece(bonds, bonded) if bonded else []
+
+def one_end_is_enough(bonds, chosen):
+    "You keep bonds of which only one end was chosen, and return atoms that were not. Both ends have to be chosen."
+    kept = [bond for bond in bonds if set(bond) & set(chosen)]
+    return largest_piece(kept, {atom for bond in kept for atom in bond} | set(chosen))
+
+def removed_while_walking(bonds, chosen):
+    "You remove from the list that you are walking through, and the walk jumps over the next one. (The paper's published code does this.) Collect first, remove afterwards."
+    left, pieces = list(chosen), []
+    for atom in left:
+        piece = next(piece for piece in _pieces(bonds, chosen) if atom in piece)
+        pieces.append(piece)
+        for other in piece:
+            if other in left:
+                left.remove(other)
+    return max(pieces, key=lambda piece: (len(piece), -piece[0]))
+
+def last_of_equal_pieces(bonds, chosen):
+    "Of equal pieces you return a later one. The one with the lowest atom was asked for, whatever the order of the list."
+    return max(_pieces(bonds, chosen), key=lambda piece: (len(piece), piece[0]))
+
 def first_piece(bonds, chosen):
     "That is the piece with the lowest atom. A later one may be larger."
     return min(_pieces(bonds, chosen))
@@ -68,8 +95,8 @@ def one_way_bonds(bonds, chosen):
 
 CHAIN = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 6), (6, 7), (7, 8)]
 RING = [(0, 1), (2, 1), (2, 3), (4, 3), (4, 5), (0, 5), (3, 6), (6, 7)]
-PIECE = Exercise(8, largest_piece, cases=((CHAIN, [0, 1, 4, 5, 6]), (CHAIN, [0, 2, 4, 6, 8]), (RING, [0, 1, 2, 4, 6, 7]), (RING, [5, 4, 3, 6, 7, 1]), (RING, [2, 0, 3, 1]), ([(0, 1), (1, 2), (3, 4), (4, 5), (5, 6)], [0, 2, 3, 5, 6])),
-                 mistakes=(all_chosen, through_the_gap, first_piece, neighbours_only, smallest_piece, one_way_bonds))
+PIECE = Exercise(8, largest_piece, cases=((CHAIN, [0, 1, 4, 5, 6]), (CHAIN, [0, 2, 4, 6, 8]), ([(0, 1), (0, 5), (3, 1)], [4, 3]), (CHAIN, [0, 2, 3, 5, 6, 7]), (RING, [0, 1, 2, 4, 6, 7]), (RING, [5, 4, 3, 6, 7, 1]), (RING, [2, 0, 3, 1]), ([(0, 1), (1, 2), (3, 4), (4, 5), (5, 6)], [0, 2, 3, 5, 6])),
+                 mistakes=(all_chosen, through_the_gap, atoms_without_bonds_forgotten, one_end_is_enough, removed_while_walking, last_of_equal_pieces, first_piece, neighbours_only, smallest_piece, one_way_bonds))
 
 # %% ../../nbs/exercises/lesson_8.ipynb #19559d8e
 def property_bias(molecules, fragments):
@@ -94,6 +121,25 @@ def invalid_ones_are_perfect(molecules, fragments):
     "You divide by the number of all molecules, as if invalid fragments had no bias. Divide by the number of valid ones."
     return np.nansum(np.abs(molecules - fragments)) / len(molecules)
 
+def absolute_of_the_mean(molecules, fragments):
+    "You take the mean first and its absolute value after. One too high and one too low would cancel: absolute values first."
+    valid = ~np.isnan(fragments)
+    return abs((molecules[valid] - fragments[valid]).mean())
+
+def relative(molecules, fragments):
+    "You divide by the molecule's value. The bias is the plain difference."
+    valid = ~np.isnan(fragments)
+    return (np.abs(molecules - fragments) / molecules)[valid].mean()
+
+def root_of_the_mean_square(molecules, fragments):
+    "That is the root of the mean square. The tables have the mean absolute difference."
+    valid = ~np.isnan(fragments)
+    return np.sqrt(((molecules[valid] - fragments[valid]) ** 2).mean())
+
+def added_up(molecules, fragments):
+    "The differences are added up. Take their mean over the valid fragments."
+    return np.nansum(np.abs(molecules - fragments))
+
 def squared(molecules, fragments):
     "You average squares. The tables have the mean absolute difference."
     valid = ~np.isnan(fragments)
@@ -104,7 +150,7 @@ def difference_of_means(molecules, fragments):
     return abs(molecules.mean() - np.nanmean(fragments))
 
 BIAS = Exercise(8, property_bias, cases=tuple((np.array(molecules), np.array(fragments)) for molecules, fragments in (([.8, .6, .9], [.5, .7, .9]), ([.8, .6, .9, .7], [.5, np.nan, .95, .2]), ([.2, .9, .4], [.6, .7, np.nan]))),
-                mistakes=(with_its_sign, invalid_ones_spread, invalid_ones_are_zero, invalid_ones_are_perfect, squared, difference_of_means))
+                mistakes=(with_its_sign, invalid_ones_spread, invalid_ones_are_zero, invalid_ones_are_perfect, absolute_of_the_mean, relative, root_of_the_mean_square, added_up, squared, difference_of_means))
 
 # %% ../../nbs/exercises/lesson_8.ipynb #fab63361
 def bias_at(share, shares, biases):
@@ -115,6 +161,25 @@ def bias_at(share, shares, biases):
 def nearest_point(share, shares, biases):
     "You take the nearest point. Between two points, go along the line that joins them."
     return biases[np.abs(shares - share).argmin()]
+
+def step_to_the_left(share, shares, biases):
+    "You take the last point at or below the share. Between two points, go along the line that joins them."
+    order = np.argsort(shares)
+    return biases[order][shares[order] <= share][-1]
+
+def halfway(share, shares, biases):
+    "You take the middle of the two neighbours. Weight them: the nearer one counts more."
+    order = np.argsort(shares)
+    right = np.searchsorted(shares[order], share)
+    return biases[order][right - 1:right + 1].mean()
+
+def each_list_sorted(share, shares, biases):
+    "You sorted both lists, each by itself. A share and its bias belong together: sort pairs."
+    return np.interp(share, np.sort(shares), -np.sort(-biases))
+
+def one_straight_line(share, shares, biases):
+    "You fitted one straight line through all points. The frontier is bent: go from point to point."
+    return np.polyval(np.polyfit(shares, biases, 1), share)
 
 def order_ignored(share, shares, biases):
     "np.interp needs rising shares, and says nothing when they are not. Sort the points first."
@@ -132,8 +197,8 @@ def only_shares_sorted(share, shares, biases):
     "You sorted the shares and left the biases where they were. They belong together in pairs."
     return np.interp(share, np.sort(shares), biases)
 
-FRONTIER = Exercise(8, bias_at, cases=((.4, np.array([.1, .3, .5, .9]), np.array([.8, .5, .3, .1])), (.6, np.array([.9, .1, .5]), np.array([.12, .7, .3])), (.32, np.array([.5, .9, .3, .1]), np.array([.3, .1, .45, .8]))),
-                    mistakes=(nearest_point, order_ignored, best_of_all, mean_of_all, only_shares_sorted))
+FRONTIER = Exercise(8, bias_at, cases=((.4, np.array([.1, .3, .5, .9]), np.array([.8, .5, .3, .1])), (.6, np.array([.9, .1, .5]), np.array([.12, .7, .3])), (.32, np.array([.5, .9, .3, .1]), np.array([.3, .1, .45, .8])), (.4, np.array([.5, .1, .9, .3]), np.array([.2, .6, .1, .7]))),
+                    mistakes=(nearest_point, step_to_the_left, halfway, each_list_sorted, one_straight_line, order_ignored, best_of_all, mean_of_all, only_shares_sorted))
 
 # %% ../../nbs/exercises/lesson_8.ipynb #0d2a860f
 KEEP_ALL = Question(8, "keep_everything", "A method keeps the whole molecule. What is its bias?", 0., "The best bias there can be, and nothing was explained. Bias means something only beside the share of atoms that was kept.",

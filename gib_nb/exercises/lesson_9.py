@@ -4,9 +4,11 @@
 
 # %% auto #0
 __all__ = ['LINE', 'SCORE', 'REAL', 'PRECISION', 'AUC', 'KEEP', 'COMPLEMENT', 'EXERCISES', 'line_graph', 'neighbours_of_itself',
-           'twice_each', 'head_to_tail', 'same_place', 'those_apart', 'precision_recall', 'changed_over', 'none_kept',
-           'accuracy_for_precision', 'over_all_edges', 'below_the_threshold', 'noise_found', 'roc_auc', 'ties_lost',
-           'ties_won', 'against_all', 'noise_ahead', 'cut_at_a_half']
+           'twice_each', 'head_to_tail', 'same_place', 'edges_themselves', 'those_apart', 'precision_recall',
+           'changed_over', 'none_kept', 'zero_when_none_is_kept', 'at_the_threshold_too', 'threshold_ignored',
+           'shares_of_edges', 'missed_for_recall', 'accuracy_for_precision', 'over_all_edges', 'below_the_threshold',
+           'noise_found', 'roc_auc', 'ties_lost', 'ties_won', 'ties_left_out', 'turned_when_below_a_half',
+           'not_divided', 'over_all_pairs', 'against_all', 'noise_ahead', 'cut_at_a_half']
 
 # %% ../../nbs/exercises/lesson_9.ipynb #510151b7
 import numpy as np
@@ -34,11 +36,15 @@ def same_place(edges):
     "You compare first ends with first ends and second with second. An edge (0, 1) also meets (1, 2)."
     return [[i, j] for i in range(len(edges)) for j in range(i + 1, len(edges)) if edges[i][0] == edges[j][0] or edges[i][1] == edges[j][1]]
 
+def edges_themselves(edges):
+    "You return pairs of edges. Wanted are pairs of their numbers in the list."
+    return [[list(edges[i]), list(edges[j])] for i, j in line_graph(edges)]
+
 def those_apart(edges):
     "These are the pairs that share no end."
     return [[i, j] for i in range(len(edges)) for j in range(i + 1, len(edges)) if not set(edges[i]) & set(edges[j])]
 
-LINE = Exercise(9, line_graph, cases=(([(0, 1), (1, 2), (2, 3)],), ([(0, 1), (0, 2), (1, 2), (2, 3)],), ([(0, 1), (2, 1), (2, 3), (0, 3), (4, 5)],)), mistakes=(neighbours_of_itself, twice_each, head_to_tail, same_place, those_apart))
+LINE = Exercise(9, line_graph, cases=(([(0, 1), (1, 2), (2, 3)],), ([(0, 1), (0, 2), (1, 2), (2, 3)],), ([(0, 1), (2, 1), (2, 3), (0, 3), (4, 5)],)), mistakes=(neighbours_of_itself, twice_each, head_to_tail, same_place, edges_themselves, those_apart))
 
 # %% ../../nbs/exercises/lesson_9.ipynb #440c1045
 def precision_recall(score, real, threshold):
@@ -56,6 +62,29 @@ def none_kept(score, real, threshold):
     kept = score > threshold
     found = (kept & real).sum()
     return found / kept.sum(), found / real.sum()
+
+def zero_when_none_is_kept(score, real, threshold):
+    "With no edge kept you have precision 0. By agreement nothing wrong was kept then: precision 1."
+    kept = score > threshold
+    found = (kept & real).sum()
+    return found / max(kept.sum(), 1), found / real.sum()
+
+def at_the_threshold_too(score, real, threshold):
+    "You keep an edge whose score *is* the threshold. Keep those above it."
+    return precision_recall(score, real, np.nextafter(threshold, -np.inf))
+
+def threshold_ignored(score, real, threshold):
+    "You cut at ½ always. The threshold is given."
+    return precision_recall(score, real, .5)
+
+def shares_of_edges(score, real, threshold):
+    "These are the shares of kept and of real edges. Both numbers asked for begin from the edges that are kept *and* real."
+    return (score > threshold).mean(), real.mean()
+
+def missed_for_recall(score, real, threshold):
+    "The second is the share of real edges that were missed. Recall is the share that was kept."
+    found = precision_recall(score, real, threshold)
+    return found[0], 1 - found[1]
 
 def accuracy_for_precision(score, real, threshold):
     "The first is accuracy: it also counts noise that was dropped. Precision looks at the kept edges only."
@@ -76,8 +105,8 @@ def noise_found(score, real, threshold):
     return precision_recall(-score, ~real, -threshold)
 
 SCORE, REAL = np.array([.9, .8, .75, .6, .4, .3, .2]), np.array([True, True, False, True, True, False, True])
-PRECISION = Exercise(9, precision_recall, cases=((SCORE, REAL, .5), (SCORE, REAL, .25), (SCORE, REAL, .85), (SCORE, REAL, .95), (SCORE[::-1], REAL, .35)),
-                     mistakes=(changed_over, none_kept, accuracy_for_precision, over_all_edges, below_the_threshold, noise_found))
+PRECISION = Exercise(9, precision_recall, cases=((SCORE, REAL, .5), (SCORE, REAL, .25), (SCORE, REAL, .85), (SCORE, REAL, .95), (SCORE[::-1], REAL, .35), (SCORE, REAL, .4)),
+                     mistakes=(changed_over, none_kept, zero_when_none_is_kept, at_the_threshold_too, threshold_ignored, shares_of_edges, missed_for_recall, accuracy_for_precision, over_all_edges, below_the_threshold, noise_found))
 
 # %% ../../nbs/exercises/lesson_9.ipynb #527fbef1
 def roc_auc(score, real):
@@ -93,6 +122,23 @@ def ties_won(score, real):
     "Ties count as won. A score that is the same for every edge would be perfect: count them half."
     return (score[real][:, None] >= score[~real][None]).mean()
 
+def ties_left_out(score, real):
+    "Ties are left out. They are pairs too, each worth a coin: count them half."
+    ahead = score[real][:, None] - score[~real][None]
+    return (ahead > 0).sum() / (ahead != 0).sum()
+
+def turned_when_below_a_half(score, real):
+    "You turn values below ½ around. To know that they should be turned, one has to look at the truth: report what it is."
+    return max(roc_auc(score, real), 1 - roc_auc(score, real))
+
+def not_divided(score, real):
+    "You count the pairs. Divide by their number, real edges times added ones."
+    return roc_auc(score, real) * real.sum() * (~real).sum()
+
+def over_all_pairs(score, real):
+    "You divide by the number of all pairs of edges. Only pairs of one real and one added edge are looked at."
+    return roc_auc(score, real) * real.sum() * (~real).sum() / (len(real) * (len(real) - 1) / 2)
+
 def against_all(score, real):
     "You compare real edges with all edges, real ones too. Compare them with the added ones."
     ahead = score[real][:, None] - score[None]
@@ -106,12 +152,12 @@ def cut_at_a_half(score, real):
     "You cut the scores at ½ first. The ROC curve knows no threshold: only the order counts."
     return roc_auc((score > .5).astype(float), real)
 
-AUC = Exercise(9, roc_auc, cases=((SCORE, REAL), (np.array([.3, .3, .7, .7, .1, .2]), np.array([True, False, True, True, False, True])), (np.array([3., 2., 2., 5.]), np.array([True, False, True, False]))),
-               mistakes=(ties_lost, ties_won, against_all, noise_ahead, cut_at_a_half))
+AUC = Exercise(9, roc_auc, cases=((SCORE, REAL), (np.array([.3, .3, .7, .7, .1, .2]), np.array([True, False, True, True, False, True])), (np.array([3., 2., 2., 5.]), np.array([True, False, True, False])), (np.array([.2, .4, .9, .8]), np.array([True, True, False, False]))),
+               mistakes=(ties_lost, ties_won, ties_left_out, turned_when_below_a_half, not_divided, over_all_pairs, against_all, noise_ahead, cut_at_a_half))
 
 # %% ../../nbs/exercises/lesson_9.ipynb #b5768640
 KEEP = Question(9, "keep_every_edge", "A graph gets 30 % redundant edges: three for each ten real ones. Keep every edge. What is the precision?", 1 / 1.3, "10 of 13 edges are real: .769, and recall is 1. A method that reports a precision of .692 is below this.",
-                {.7: "The 30 % are of the real edges: 10 real ones and 3 added, 13 in all.", 1.: "That is the recall."})
+                {.7: "The 30 % are of the real edges: 10 real ones and 3 added, 13 in all.", 1.: "That is the recall.", 3 / 13: "That is the share of the added ones.", .3: "That is the added ones for each real one. How many of all edges are real?"})
 COMPLEMENT = Question(9, "below_a_half", "Two seeds of four have a ROC-AUC of .43, the others .71. May one turn the bad ones around, since 1 − .43 = .57?", "b",
                       "To know which to turn, one has to look at the true edges. That is the answer which the method should find.",
                       replies={"a": "Then the true edges have told which side is which.", "c": "A number below ½ is no failure of the metric.", "d": "Then two of four bad runs vanish from the report."},

@@ -419,7 +419,7 @@ STYLE = """
 
 def introduction(explorer: Explorer) -> str:  # HTML
     "Title, what to look for, and what would be surprising."
-    lines = [("Look for", explorer.look_for), ("Surprising", explorer.surprise)]
+    lines = [("Look for", explorer.look_for), ("Would be surprising", explorer.surprise)]
     return f"<h3>{html.escape(explorer.title)}</h3>" + "".join(
         f'<p class="gib-say"><b>{head}:</b> {html.escape(line)}</p>' for head, line in lines if line)
 

@@ -73,7 +73,7 @@ class BitsExplorer(Explorer):
     "Two variables of two values; `informations` holds the numbers."
     title = "What one variable tells about another"
     look_for = "H(X) and H(Y) overlap by what each tells about the other. Errors cost most where they are rare: the first one in twenty takes more than a quarter of the bit."
-    surprise = "a line on which everything arrives wrong loses nothing; at ½ and ½ all is lost, though half of it arrives right."
+    surprise = "a loss where everything arrives wrong, or something left at ½ and ½, though half of it arrives right."
     controls = (
         Control("sent", "X is 1", TENTHS, .5, words="{:.0%}".format, help="P(X = 1): how often a 1 is sent."),
         Control("wrong_zero", "0 arrives as 1", TENTHS, .1, words="{:.0%}".format, help="P(Y = 1 | X = 0)"),

@@ -108,7 +108,7 @@ class EdgesExplorer(Explorer):
     "Noisy molecules, and which edges to keep; `judgement(method)` holds a method's curve."
     title = "Which bonds are real?"
     look_for = "the grey curve is the measure of nothing. A method is worth what it lies above it; where you stop is your decision, not the method's."
-    surprise = "the paper's scheme beside a guess that learns nothing. Change the noise, and see which curves stay."
+    surprise = "the paper's scheme above the guess that learns nothing, low degree, under any of the three noises."
     asset = "edges"
     controls = (
         Control("method", "method", tuple(METHODS), kind="dropdown", help="Who judges the edges."),

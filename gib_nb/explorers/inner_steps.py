@@ -448,7 +448,7 @@ class InnerStepsExplorer(Explorer):
     "The critic's T steps on sources whose information is known: what it sees, what it costs, what becomes of the outer level."
     title = "T, the critic's steps before each outer step"
     look_for = "too few steps see too little; too many on one batch learn it by heart; a bank keeps in-sample and held-out together."
-    surprise = "a value twice too high (5 coordinates, T = 500, one batch) that leaves σ² nearly right; T = 5 with a reset ruins it."
+    surprise = "that the value decides about σ²: twice too high (5 coordinates, T = 500, one batch) it leaves σ² nearly right, and T = 5 with a reset ruins it."
     asset = "inner_steps"
     controls = (
         Control("T", "inner steps T", STEPS, 100, help="Steps of the critic before each step of the outer level."),

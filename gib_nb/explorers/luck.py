@@ -88,7 +88,7 @@ class LuckExplorer(Explorer):
     "Equal methods in a table of ten folds; `usual_lead` is how far the best is above the truth on average."
     title = "The best of some that are equal"
     look_for = "the orange method won by luck alone. More methods raise it, more graphs bring it down. With 188 graphs a lead of three or four points is nothing."
-    surprise = "a score that is read off at the best epoch of the test lifts every method above the truth, and no table shows it."
+    surprise = "a table that shows the truth when every epoch was chosen by the test."
     controls = (
         Control("graphs", "graphs", SIZES, words=lambda size: f"{size:,}", help="188 as in MUTAG, 1,113 as in PROTEINS; a tenth of them is a test fold."),
         Control("truth", "true accuracy", TRUTHS, .75, words="{:.0%}".format, help="Of every method."),
