@@ -52,6 +52,18 @@ def interpretation():
     return table(["bias at half of the atoms", *DATASETS], [[words, *(cell(method, dataset) for dataset in DATASETS)] for method, words in methods.items()])
 
 
+def pieces():
+    "Connected pieces of each method's own choice, the paper's in brackets."
+    from gib_nb.interpretation import DATASETS, PAPER_PIECES
+    rows = rows_of("interpretation")
+
+    def cell(method, place):
+        ours = mean([row.get("pieces") for row in rows if (row["dataset"], row["method"]) == (DATASETS[place], method)])
+        return number(ours) + (f" ({number(PAPER_PIECES[method][place])})" if method in PAPER_PIECES else "")
+
+    return table(["connected pieces of the own choice", *DATASETS], [[method, *(cell(method, place) for place in range(len(DATASETS)))] for method in (*PAPER_PIECES, "sampled GIB")])
+
+
 def denoising():
     "Means over twenty seeds, the paper's in brackets."
     from gib_nb.denoising import PAPER
@@ -69,7 +81,7 @@ def denoising():
 def written(text):
     "The README with the tables of today."
     before, rest = text.split(BEGIN)
-    return "\n\n".join([before + BEGIN, classification(), interpretation(), denoising(), END + rest.split(END)[1]])
+    return "\n\n".join([before + BEGIN, classification(), interpretation(), pieces(), denoising(), END + rest.split(END)[1]])
 
 
 if __name__ == "__main__":

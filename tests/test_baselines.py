@@ -1,6 +1,7 @@
 "Networks without a bottleneck: every batch as its graphs alone, any order, the trainer, and attention as an explanation."
 import functools
 import math
+import pathlib
 
 import numpy as np
 import pytest
@@ -251,3 +252,46 @@ def test_the_half_with_the_largest_attention_is_the_subgraph(trees):
             TopAttention(trainer, share)
     with pytest.raises(ValueError, match='fitted NetworkTrainer."att_pool".'):
         TopAttention(NetworkTrainer("gin"))
+
+
+def dense_batch(graphs=20, nodes=60, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    edges = [torch.combinations(torch.arange(nodes))[torch.rand(nodes * (nodes - 1) // 2, generator=generator) < .2].T + nodes * i for i in range(graphs)]
+    edges = torch.cat(edges, 1)
+    return torch.randn(graphs * nodes, 5, generator=generator), torch.cat([edges, edges.flip(0)], 1), torch.arange(graphs).repeat_interleave(nodes)
+
+
+def test_asapool_is_the_same_with_matrices_of_coordinates(monkeypatch):
+    "PyG's own way, with CSR matrices that carry a gradient, gives the same values and gradients."
+    import contextlib
+
+    from gib_nb import baselines
+    torch.manual_seed(0)
+    network = baselines.PoolingNetwork(5, 2, 16, 3).eval()
+    x, edge_index, batch = dense_batch(6, 20)
+
+    def run():
+        network.zero_grad()
+        out = network(x, edge_index, batch)
+        out.square().sum().backward()
+        return out, [p.grad.clone() for p in network.parameters() if p.grad is not None]
+
+    ours, our_grads = run()
+    monkeypatch.setattr(baselines, "PatternOfProducts", contextlib.nullcontext)
+    theirs, their_grads = run()
+    assert torch.allclose(ours, theirs, atol=1e-5) and len(our_grads) == len(their_grads)
+    assert all(torch.allclose(a, b, atol=1e-4) for a, b in zip(our_grads, their_grads))
+
+
+@pytest.mark.skipif(not pathlib.Path("/proc/self/statm").exists(), reason="counts memory as Linux does")
+def test_asapool_gives_its_memory_back():
+    "PyTorch keeps the product of two CSR matrices for ever: 60 passes took some 300 MB."
+    import resource
+
+    used = lambda: int(pathlib.Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**20
+    network, graphs = PoolingNetwork(5, 2, 16, 4), dense_batch()
+    before = None
+    for step in range(70):
+        network(*graphs).sum().backward()
+        before = used() if step == 10 else before
+    assert used() - before < 60

@@ -24,8 +24,8 @@ mistakes = pytest.mark.parametrize("exercise, mistake", marked(
     (lesson, exercise, mistake, f"{exercise.name}-{mistake.__name__}") for lesson, exercise in EVERY if isinstance(exercise, Exercise) for mistake in exercise.mistakes))
 
 
-def test_every_lesson_has_three_to_six_and_no_name_twice():
-    assert all(3 <= len(exercises_of(lesson)) <= 6 for lesson in LESSONS)
+def test_every_lesson_has_three_to_five_and_no_name_twice():
+    assert all(3 <= len(exercises_of(lesson)) <= 5 for lesson in LESSONS)
     assert len({exercise.name for _, exercise in EVERY}) == len(EVERY) and all(exercise.lesson == lesson for lesson, exercise in EVERY)
 
 
