@@ -293,7 +293,7 @@ class BottleneckCurve:
                          annotation_text="critical β", annotation_position="top")
         figure.update_xaxes(title_text="complexity I(X;T), nats", row=1, col=1).update_xaxes(title_text="β", row=1, col=2)
         figure.update_yaxes(title_text="relevance I(Y;T), nats", row=1, col=1, rangemode="tozero")
-        figure.update_yaxes(title_text="clusters in use", row=1, col=2, rangemode="tozero", tickformat="d")
+        figure.update_yaxes(title_text="clusters in use", row=1, col=2, rangemode="tozero", tickformat="d", dtick=max(1, -(-int(self.clusters.max()) // 8)))
         return figure.update_layout(template="none", width=640, height=320, margin=dict(l=60, r=20, t=40, b=50),
                                     legend=dict(orientation="h", y=1.16, x=0))
 

@@ -267,7 +267,8 @@ class Question:
 
 def _number(answer):
     try:
-        return float(fractions.Fraction(answer.replace(",", ".").replace("−", "-").replace(" ", "")))
+        text = answer.replace(",", ".").replace("−", "-").replace(" ", "")
+        return float(fractions.Fraction(text.removesuffix("%"))) / (100 if text.endswith("%") else 1)
     except (AttributeError, ValueError, ZeroDivisionError):
         return answer
 
