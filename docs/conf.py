@@ -11,6 +11,7 @@ nb_execution_mode = "off"
 nb_merge_streams = True
 nb_mime_priority_overrides = [("html", "text/html", 10), ("html", "image/svg+xml", 20), ("html", "image/png", 30)]
 myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence", "attrs_inline"]
+myst_dmath_double_inline = True  # $$ within a paragraph, as Jupyter allows it
 myst_heading_anchors = 3
 suppress_warnings = ["myst.header"]  # lessons have headings of one level below their title
 html_theme = "furo"
