@@ -15,6 +15,10 @@ import shutil
 import subprocess
 import sys
 
+from nbdev.showdoc import MarkdownRenderer
+
+from gib_nb.explorers.base import plotly_js
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PLOTLY, WIDGET = "application/vnd.plotly.v1+json", "application/vnd.jupyter.widget-view+json"
 DIRECTIVE = re.compile(r"#\s*\|.*\n?")
@@ -45,7 +49,6 @@ def explorer_page(text, source, place, most):
         explorer = getattr(importlib.import_module("gib_nb.explorers"), call.func.id)(**{keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords})
         if panels:
             explorer.only(*panels)
-        from gib_nb.explorers.base import plotly_js
         page = explorer.to_html(over=moving(explorer, most)).replace(f"<script>{plotly_js().decode()}</script>", '<script src="../_static/plotly.min.js"></script>')
         tell = "<script>new ResizeObserver(() => parent.postMessage({gib: location.pathname, height: document.getElementById('gib-root').scrollHeight + 8}, '*')).observe(document.getElementById('gib-root'))</script>"
         (place / name).write_text(page.replace("</body>", f"{tell}</body>"), encoding="utf-8")
@@ -88,37 +91,32 @@ def notebook(path, target, place, most):
 
 def reference(name, room):
     "The page of a module: every public name with its signature, what its parameters mean, and its docstring."
-    from nbdev.showdoc import MarkdownRenderer
     module = importlib.import_module(f"gib_nb.{name}")
     lines = [f"# gib_nb.{name}", "", inspect.getdoc(module) or "", "", f"Explained in [its notebook](../{room}).", ""]
     for public in module.__all__:
         thing = getattr(module, public)
         if getattr(thing, "__module__", None) != module.__name__ or not callable(thing):
             continue
-        lines += [f"## {public}", "", shown(MarkdownRenderer, thing)]
+        lines += [f"## {public}", "", shown(thing)]
         if inspect.isclass(thing):
             for method, function in vars(thing).items():
                 function = function.__func__ if isinstance(function, (classmethod, staticmethod)) else function
                 if not method.startswith("_") and inspect.isfunction(function) and function.__doc__:
-                    lines += [f"### {public}.{method}", "", shown(MarkdownRenderer, function)]
+                    lines += [f"### {public}.{method}", "", shown(function)]
                 elif isinstance(function, property) and function.fget.__doc__ and not method.startswith("_"):
                     lines += [f"### {public}.{method}", "", f"{function.fget.__doc__}", ""]
     return "\n".join(lines)
 
 
-def shown(renderer, thing):
+def shown(thing):
     "Signature and docstring as Markdown."
-    text = renderer(thing)._repr_markdown_()
+    text = MarkdownRenderer(thing)._repr_markdown_()
     return re.sub(r"``\n*$", "", text).replace(str(ROOT), "").rstrip() + "\n"
 
 
-def title_of(path):
-    return "".join(json.loads(path.read_text())["cells"][0]["source"]).splitlines()[0].lstrip("# ")
-
-
-def contents(caption, pages, hidden=True):
+def contents(caption, pages):
     "A table of contents for the side bar."
-    return "\n".join([":::{toctree}", *([":hidden:"] if hidden else []), f":caption: {caption}", "", *pages, ":::", ""])
+    return "\n".join([":::{toctree}", ":hidden:", f":caption: {caption}", "", *pages, ":::", ""])
 
 
 def main():
@@ -131,8 +129,7 @@ def main():
     place = source / "extra" / "explorers"
     place.mkdir(parents=True)
     (source / "_static").mkdir()
-    import plotly
-    shutil.copy(pathlib.Path(plotly.__file__).parent / "package_data" / "plotly.min.js", source / "_static")
+    (source / "_static" / "plotly.min.js").write_bytes(plotly_js())
     for name in ("gib.css", "frames.js"):
         shutil.copy(ROOT / "docs" / name, source / "_static")
     for name in ("conf.py", "mathml.py"):

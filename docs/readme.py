@@ -1,4 +1,5 @@
 """Write the result tables of the README from the committed results: `python docs/readme.py`. With `--check`, only say whether they are in step."""
+import functools
 import json
 import pathlib
 import sys
@@ -9,6 +10,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 BEGIN, END = "<!-- results: written by docs/readme.py -->", "<!-- end of results -->"
 
 
+@functools.cache
 def rows_of(name):
     return json.loads((ROOT / "nbs" / "experiments" / "results" / f"{name}.json").read_text())["rows"]
 

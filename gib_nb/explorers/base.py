@@ -295,9 +295,11 @@ class Explorer:
 
     def only(self, *names: str):
         "The same explorer with some of its panels, to draw attention to them; ValueError for others."
-        if not names or (unknown := set(names) - {name for row in self.arrangement for name in row}):
-            raise ValueError(f"expected some of the panels {', '.join(name for row in self.arrangement for name in row)} (got {', '.join(map(str, sorted(unknown))) if names else 'none'})")
-        self.arrangement = tuple(row for row in (tuple(name for name in row if name in names) for row in self.arrangement) if row)
+        every = [name for row in self.arrangement for name in row]
+        if not names or set(names) - set(every):
+            raise ValueError(f"expected some of the panels {', '.join(every)} (got {', '.join(map(str, names)) or 'none'})")
+        rows = (tuple(name for name in row if name in names) for row in self.arrangement)
+        self.arrangement = tuple(row for row in rows if row)
         return self
 
     def figure(self, name: str | None = None):

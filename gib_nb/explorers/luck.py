@@ -54,14 +54,14 @@ def tables(graphs: int, truth: float, chosen: str) -> Tables:
     return Tables((right + (epochs.max(2) if chosen == "by the test" else epochs[:, :, 0])) / per_fold, truth)
 
 # %% ../../nbs/explorers/luck.ipynb #0f425803
-def table_figure(found: Tables, number: int, methods: int):
+def table_figure(found: Tables, number: int):
     "One table: mean and standard error of every method, best first; the truth as a line."
-    folds = found.folds[number, :methods]
+    folds = found.folds[number]
     order = np.argsort(-folds.mean(1), kind="stable")
     mean, error = folds.mean(1)[order], folds.std(1, ddof=1)[order] / np.sqrt(FOLDS)
     names = [chr(65 + i) for i in order]
     traces = [dict(type="scatter", mode="markers", x=names, y=shorten(mean, 3), error_y=dict(type="data", array=shorten(error, 3), color=GREY, thickness=1.5, width=4),
-                   marker=dict(size=10, color=[ORANGE] + [BLUE] * (methods - 1)), hovertemplate="%{x}: %{y}<extra></extra>")]
+                   marker=dict(size=10, color=[ORANGE] + [BLUE] * (len(folds) - 1)), hovertemplate="%{x}: %{y}<extra></extra>")]
     line = dict(type="line", xref="paper", x0=0, x1=1, y0=found.truth, y1=found.truth, line=dict(color="#444", dash="dot", width=1.5))
     low, high = float((mean - error).min()), float((mean + error).max())
     return figure(traces, "method", "accuracy", height=300, showlegend=False, shapes=[line], yaxis=dict(range=[min(low, found.truth) - .02, max(high, found.truth) + .02]),
@@ -76,7 +76,7 @@ def lead_figure(found: Tables, number: int):
     return figure(traces, "accuracy of the best, above the truth", "tables", height=300, showlegend=False, bargap=.05, shapes=shapes)
 
 # %% ../../nbs/explorers/luck.ipynb #54bfe22d
-def words(found: Tables, number: int, methods: int) -> str:  # HTML
+def words(found: Tables, number: int) -> str:  # HTML
     "What the winner of this table looks like, and what winners look like."
     p, lead = float(found.p_values[number]), float(found.lead[number])
     p_words = "It is the first in the list itself." if found.means[number].argmax() == 0 else f"Paired over folds against the first in the list: p = {p:.3f}{', significant, as one says' if p < .05 else ''}."
@@ -110,10 +110,10 @@ class LuckExplorer(Explorer):
         return round(float(self.found.lead.mean()), 4)
 
     def panel_table(self):
-        return table_figure(self.found, self.number, self.methods)
+        return table_figure(self.found, self.number)
 
     def panel_lead(self):
         return lead_figure(self.found, self.number)
 
     def panel_words(self):
-        return words(self.found, self.number, self.methods)
+        return words(self.found, self.number)
