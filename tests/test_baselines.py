@@ -283,6 +283,25 @@ def test_asapool_is_the_same_with_matrices_of_coordinates(monkeypatch):
     assert all(torch.allclose(a, b, atol=1e-4) for a, b in zip(our_grads, their_grads))
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_edgepool_in_rounds_is_pygs(seed):
+    "The same merged nodes, edges, graphs and gradients, with loops and double edges too."
+    from torch_geometric.nn import EdgePooling
+
+    from gib_nb.baselines import EdgePoolingInRounds
+    x, edge_index, batch = dense_batch(6, 4 + 6 * seed, seed)
+    if seed % 2:
+        edge_index = torch.cat([edge_index, edge_index[:, :20], torch.arange(0, len(x), 3).repeat(2, 1)], 1)
+    torch.manual_seed(seed)
+    ours, theirs = EdgePoolingInRounds(5), EdgePooling(5)
+    theirs.load_state_dict(ours.state_dict())
+    found, expected = ours(x, edge_index, batch), theirs(x, edge_index, batch)
+    assert len(expected[0]) < len(x) and all(torch.equal(a, b) for a, b in zip(found[:3], expected[:3]))
+    for pool, result in ((ours, found), (theirs, expected)):
+        result[0].square().sum().backward()
+    assert all(torch.allclose(a.grad, b.grad, atol=1e-5) for a, b in zip(ours.parameters(), theirs.parameters()))
+
+
 @pytest.mark.skipif(not pathlib.Path("/proc/self/statm").exists(), reason="counts memory as Linux does")
 def test_asapool_gives_its_memory_back():
     "PyTorch keeps the product of two CSR matrices for ever: 60 passes took some 300 MB."
