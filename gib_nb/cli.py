@@ -812,12 +812,12 @@ def reproduce_command(
     args,  # parsed arguments
 ) -> int:  # exit code
     "Compute the cells that are missing, write TABLE.json and print the table."
-    from gib_nb.sweep import shorten, sweep
+    from gib_nb.sweep import run_cells, shorten
 
     folder, table = pathlib.Path(args.out), TABLES[args.table]
     room = importlib.import_module(f"gib_nb.{table.room}")
     cells = _cells(args, room, args.datasets or table.datasets)
-    rows = sweep(getattr(room, f"{args.table}_cell"), cells, folder / "cells", args.jobs, args.progress)
+    rows = run_cells(getattr(room, f"{args.table}_cell"), cells, folder / "cells", args.jobs, args.progress)
     good = [{name: value for name, value in row.items() if name != "root"} for row in rows if "error" not in row]  # root is a path of this computer
     if not good:
         raise ValueError(f"expected at least one cell to succeed (got {rows[0]['error']})")

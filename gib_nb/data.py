@@ -264,6 +264,17 @@ class GraphDataset:
         "The figures by which a data set is recognised; the text form shows them."
         return _summary(self)
 
+    def fingerprint(self) -> str:
+        "16 hexadecimal digits that change with any number in the graphs or in the split."
+        digest = hashlib.sha256()
+        for name, value in [*((key, value) for graph in self.graphs for key, value in sorted(graph.to_dict().items())), *sorted(self.split.items())]:
+            value = value.cpu().numpy() if isinstance(value, torch.Tensor) else np.asarray(value)
+            digest.update(f"{name} {value.dtype} {value.shape}".encode() + value.tobytes())
+        return digest.hexdigest()[:16]
+
+    def __sizeof__(self):  # by which Dask decides how the graphs travel
+        return sum(value.nbytes for graph in self.graphs for value in graph.to_dict().values() if isinstance(value, torch.Tensor))
+
     def __repr__(self):
         return "\n".join(f"{key:>15}  {value}" for key, value in self.summary().items())
 

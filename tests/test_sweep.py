@@ -6,7 +6,8 @@ import warnings
 import numpy as np
 import pytest
 
-from gib_nb.sweep import cell_key, completed, frame, grid, label_information, read_cell, shorten, spread, surroundings, sweep, train_cell, write_asset
+from gib_nb.data import motif_dataset
+from gib_nb.sweep import cell_key, code_version, completed, frame, grid, label_information, read_cell, run_cells, shorten, spread, surroundings, sweep, sweep_figure, train_cell, write_asset
 
 
 def noted(x, log):
@@ -31,8 +32,8 @@ def test_grid_is_every_combination_in_order():
 
 def test_a_second_call_computes_only_what_is_missing(tmp_path):
     log, folder = tmp_path / "log", tmp_path / "cells"
-    first = sweep(noted, grid(x=[1, 2], log=str(log)), folder, progress=False)
-    second = sweep(noted, grid(x=[2, 3, 1], log=str(log)), folder, progress=False)
+    first = run_cells(noted, grid(x=[1, 2], log=str(log)), folder, progress=False)
+    second = run_cells(noted, grid(x=[2, 3, 1], log=str(log)), folder, progress=False)
     assert calls(log) == ["1", "2", "3"]
     assert [row["y"] for row in second] == [4, 6, 2] and second[2] == first[0]
 
@@ -40,13 +41,13 @@ def test_a_second_call_computes_only_what_is_missing(tmp_path):
 def test_without_a_folder_nothing_is_kept(tmp_path):
     log = tmp_path / "log"
     for _ in range(2):
-        sweep(noted, grid(x=[1], log=str(log)), progress=False)
+        run_cells(noted, grid(x=[1], log=str(log)), progress=False)
     assert calls(log) == ["1", "1"]
 
 
 def test_two_processes_give_the_same_rows(tmp_path):
     cells = grid(x=range(5), log=str(tmp_path / "log"))
-    assert sweep(noted, cells, tmp_path / "cells", jobs=2, progress=False) == [cell | {"y": 2 * cell["x"], "history": [cell["x"]] * 2} for cell in cells]
+    assert run_cells(noted, cells, tmp_path / "cells", jobs=2, progress=False) == [cell | {"y": 2 * cell["x"], "history": [cell["x"]] * 2} for cell in cells]
     assert sorted(calls(tmp_path / "log")) == list("01234")
 
 
@@ -54,7 +55,7 @@ def test_a_failed_cell_has_its_reason_and_is_tried_again(tmp_path):
     log = tmp_path / "log"
     for turn in range(2):
         with pytest.warns(UserWarning, match="1 of 3 cells failed, the first with ValueError: 13 is unlucky"):
-            rows = sweep(noted, grid(x=[1, 13, 2], log=str(log)), tmp_path / "cells", progress=False)
+            rows = run_cells(noted, grid(x=[1, 13, 2], log=str(log)), tmp_path / "cells", progress=False)
         assert rows[1]["error"] == "ValueError: 13 is unlucky" and [rows[0]["y"], rows[2]["y"]] == [2, 4]
     assert calls(log) == ["1", "13", "2", "13"]
 
@@ -68,11 +69,11 @@ def test_completed_names_the_first_failure():
 @pytest.mark.parametrize("content", [b"", b"{\"y\": 1", b"\xff\xfe", b"[1]"])
 def test_a_broken_file_counts_as_missing(tmp_path, content):
     log, folder = tmp_path / "log", tmp_path / "cells"
-    sweep(noted, grid(x=[1], log=str(log)), folder, progress=False)
+    run_cells(noted, grid(x=[1], log=str(log)), folder, progress=False)
     (file,) = folder.iterdir()
     file.write_bytes(content)
     assert read_cell(file) is None
-    assert sweep(noted, grid(x=[1], log=str(log)), folder, progress=False)[0]["y"] == 2
+    assert run_cells(noted, grid(x=[1], log=str(log)), folder, progress=False)[0]["y"] == 2
     assert calls(log) == ["1", "1"]
 
 
@@ -87,7 +88,7 @@ def test_the_key_sees_function_settings_and_nothing_else():
 
 
 def test_frame_leaves_histories_out(tmp_path):
-    table = frame(sweep(noted, grid(x=[1, 2], log=str(tmp_path / "log")), progress=False))
+    table = frame(run_cells(noted, grid(x=[1, 2], log=str(tmp_path / "log")), progress=False))
     assert list(table.columns) == ["x", "log", "y"] and table.y.tolist() == [2, 4]
 
 
@@ -137,18 +138,75 @@ def test_label_information():
     assert label_information(Known("regression", .75), graphs) == pytest.approx(math.log(2))
 
 
-def test_train_cell_measures_a_model():
-    settings = dict(limit=60, seed=1, epochs=3, warmup=1, ramp=1, hidden_channels=8, inner_steps=2, restarts=0)
+QUICK = dict(epochs=3, warmup=1, ramp=1, hidden_channels=8, inner_steps=2, restarts=0)
+
+
+@pytest.fixture(scope="module")
+def few():
+    return motif_dataset(40)
+
+
+def test_a_sweep_is_a_table_with_the_history_behind_each_row(few, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
-        row, again = train_cell(**settings), train_cell(**settings)
-    assert row == again
-    assert 0 <= row["score"] <= 1 and 0 <= row["edge_auc"] <= 1 and row["graphs"] == 6
-    assert {"label_information", "graph_information", "nodes_kept", "pieces", "connectivity", "collapse"} <= set(row)
-    with pytest.raises(ValueError, match="only for the generated sets"):
-        train_cell("MUTAG", limit=10)
+        table = sweep(grid(beta=[0., .1], seed=[0, 1], **QUICK), few, tmp_path, progress=False)
+        row = train_cell(few.name, 1, data=few, beta=.1, **QUICK)
+    assert table.beta.tolist() == [0., 0., .1, .1] and table.seed.tolist() == [0, 1, 0, 1] and set(table.dataset) == {"motif"}
+    assert {"score", "label_information", "graph_information", "nodes_kept", "pieces", "connectivity", "collapse", "edge_auc"} <= set(table)
+    assert table.score[3] == row["score"] and table.history[3] == row["history"] and len(row["history"]["epochs"]) == 3
+    files = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+    again = sweep(grid(beta=[.1, 0.], seed=[0, 1], **QUICK), few, tmp_path, progress=False)
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == files and again.score.tolist() == table.score.tolist()[2:] + table.score.tolist()[:2]
+
+
+def test_only_what_is_there(few, tmp_path):
+    sweep(grid(beta=[0.], **QUICK), few, tmp_path, progress=False)
+    table = sweep(grid(beta=[0., .1, 1.], **QUICK), few, tmp_path, progress=False, compute=False)
+    assert table.beta.tolist() == [0.] and len(table.history[0]["epochs"]) == 3
+
+
+def test_other_data_are_other_cells(few, tmp_path):
+    for data in (few, few.with_split(.5, .25), motif_dataset(40, seed=1)):
+        sweep(grid(**QUICK), data, tmp_path, progress=False)
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_folds_are_an_axis(few):
+    table = sweep(grid(fold=[0, 9], **QUICK), few, None, progress=False)
+    assert table.graphs.tolist() == [4, 4] and table.score.notna().all()
+
+
+@pytest.mark.parametrize("settings, words", [({"beta": -1.}, "beta as a number"), ({"betas": 1.}, "settings among backbone, .*betas"), ({"epochs": 3}, "epochs > warmup"), ({"fold": 10}, "fold as a number from 0 to 9")])
+def test_a_sweep_that_cannot_work_is_refused_before_it_begins(few, tmp_path, settings, words):
+    with pytest.raises(ValueError, match=words):
+        sweep([QUICK, settings], few, tmp_path, progress=False)
+    assert not list(tmp_path.iterdir())
+
+
+def test_sweep_figure_has_a_curve_for_each_value(few):
+    import pandas
+    table = pandas.DataFrame({"beta": [0, 0, 1, 1] * 2, "T": [1] * 4 + [5] * 4, "score": [.2, .4, 1., 1., .5, .5, .6, .8]})
+    figure = sweep_figure(table, "beta", by="T")
+    assert [trace.name for trace in figure.data] == ["1", "5"] and np.allclose(figure.data[0].y, [.3, 1.]) and np.allclose(figure.data[1].error_y.array, [0, .2 / math.sqrt(2)])
+    with pytest.raises(ValueError, match="one of the columns beta, T, score .got 'accuracy'"):
+        sweep_figure(table, "beta", "accuracy")
+
+
+def test_the_code_version_sees_code_and_not_comments(tmp_path, monkeypatch):
+    """A room, one that it imports, one that it does not: what changes the hash, and what does not."""
+    import importlib.resources
+    files = {"a": '"Doc."\nfrom .b import f\n', "b": "def f():\n    from gib_nb.c import g\n    return g()\n", "c": "def g():\n    return 1\n", "d": "x = 1\n"}
+    monkeypatch.setattr(importlib.resources, "files", lambda package: tmp_path)
+    def version(module="gib_nb.a", **changed):
+        for name, text in (files | changed).items():
+            (tmp_path / f"{name}.py").write_text(text)
+        return code_version.__wrapped__(module)
+    before = version()
+    assert before == version(a='"Other."\n# why\nfrom .b import f\n') == version(d="x = 2\n")
+    assert before != version(c="def g():\n    return 2\n") and before != version(b="def f():\n    return 1\n")
+    assert version("gib_nb") != version("gib_nb", d="x = 2\n")
 
 
 def test_ten_folds(data_root):
-    row = train_cell("MUTAG", fold=3, root=str(data_root), epochs=2, warmup=0, ramp=0, hidden_channels=8, inner_steps=2, restarts=0)
+    row = train_cell("MUTAG", fold=3, root=str(data_root), **QUICK)
     assert row["graphs"] in (18, 19) and row["edge_auc"] is None

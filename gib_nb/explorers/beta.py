@@ -16,7 +16,7 @@ import numpy as np
 from .base import Control, Explorer
 from ..information import entropy
 from ..plots import BLUE, ORANGE, PURPLE, RED, draw_graph, figure
-from ..sweep import completed, grid, shorten, spread, sweep
+from ..sweep import completed, grid, run_cells, shorten, spread
 
 # %% ../../nbs/explorers/beta.ipynb #623309a7
 BETAS = (0., .001, .003, .01, .03, .1, .3, 1., 3., 10.)
@@ -108,7 +108,7 @@ MEASURES = ("score", "nodes_kept", "pieces", "connectivity", "label_information"
 def build_sweep(betas=BETAS, seeds=SEEDS, tasks=tuple(TASKS), root=None, jobs=1, progress=True, folder=None, **settings) -> dict:
     "The content of the asset: config, and for each task pictures, measures [β][seed], probabilities [β][seed][graph][node] and predictions."
     cells = grid(task=list(tasks), beta=list(betas), seed=list(seeds), root=root, **settings)
-    rows = completed(sweep(beta_cell, cells, folder, jobs, progress))
+    rows = completed(run_cells(beta_cell, cells, folder, jobs, progress))
     content = {"config": CONFIG | settings, "betas": list(betas), "seeds": list(seeds), "tasks": {}}
     for task in tasks:
         mine = {(row["beta"], row["seed"]): row for row in rows if row["task"] == task}

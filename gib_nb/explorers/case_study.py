@@ -17,7 +17,7 @@ import numpy as np
 from .base import Control, Explorer
 from ..information import sign_channel_gradient, sign_channel_mutual_information
 from ..plots import BLACK, BLUE, GREY, ORANGE, RED, figure
-from ..sweep import completed, grid, read_asset, shorten, sweep
+from ..sweep import completed, grid, read_asset, run_cells, shorten
 
 # %% ../../nbs/explorers/case_study.ipynb #8e2ff3c9
 VARIANCES = (.2, .5, 1., 5.)
@@ -48,7 +48,7 @@ def build_runs(variances=VARIANCES, steps=STEPS, samples=SAMPLES, estimators=tup
     "The content of the asset: config, epochs, and the columns of each run by its key."
     config = CONFIG | settings
     axes = dict(variance=list(variances), inner_steps=list(steps), samples=list(samples), estimator=list(estimators))
-    rows = completed(sweep(study_cell, grid(**axes, **config), folder, jobs, progress))
+    rows = completed(run_cells(study_cell, grid(**axes, **config), folder, jobs, progress))
     runs = {run_key(*(row[name] for name in axes)): row["run"] for row in rows}
     return {"config": config, "epochs": list(range(0, config["epochs"], EVERY)), "runs": runs}
 

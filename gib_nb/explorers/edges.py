@@ -11,7 +11,7 @@ import numpy as np
 
 from .base import Control, Explorer
 from ..plots import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, figure
-from ..sweep import completed, grid, one_thread, shorten, sweep
+from ..sweep import completed, grid, one_thread, run_cells, shorten
 
 # %% ../../nbs/explorers/edges.ipynb #6aa425c7
 METHODS = {  # colour, and what it does
@@ -56,7 +56,7 @@ def drawing(graph, line) -> dict:
 # %% ../../nbs/explorers/edges.ipynb #c797bb3b
 def build_judgements(methods=tuple(METHODS), seeds=SEEDS, graphs=None, epochs=60, jobs=1, progress=True, folder=None) -> dict:
     "The content of the asset: of each seed the graphs and the truth once, of each method its numbers."
-    rows = completed(sweep(judged, grid(method=list(methods), seed=list(seeds), graphs=graphs, epochs=epochs), folder, jobs, progress))
+    rows = completed(run_cells(judged, grid(method=list(methods), seed=list(seeds), graphs=graphs, epochs=epochs), folder, jobs, progress))
     runs = {str(seed): {"graphs": mine[0]["graphs"], "real": mine[0]["real"], "values": {row["method"]: row["values"] for row in mine}}
             for seed in seeds for mine in [[row for row in rows if row["seed"] == seed]]}
     return {"config": {"graphs": graphs, "epochs": epochs, "seeds": list(seeds), "added": .3}, "methods": list(methods), "runs": runs}

@@ -20,7 +20,7 @@ import numpy as np
 from .base import Control, Explorer
 from ..information import sign_channel_gradient, sign_channel_mutual_information
 from ..plots import BLACK, BLUE, GREEN, ORANGE, PURPLE, RED, figure
-from ..sweep import completed, grid, one_thread, shorten, spread, sweep
+from ..sweep import completed, grid, one_thread, run_cells, shorten, spread
 
 # %% ../../nbs/explorers/inner_steps.ipynb #346387a3
 @dataclass(frozen=True)
@@ -251,12 +251,12 @@ def build_sweep(steps=STEPS, seeds=(0, 1, 2, 3), curve_seeds=(0, 1, 2, 3, 4), so
     shared = dict(memory=["batch", "bank"], T=list(steps))
     outer_axes = shared | dict(reset=[True, False], seed=list(seeds))
     channels = [name for name in sources if isinstance(SOURCES[name], Channel)]
-    rows = {"curves": sweep(curve_cell, grid(source=list(sources), **shared, seed=list(curve_seeds)), folder, jobs, progress),
-            "drifts": sweep(drift_cell, grid(source=list(sources), steps=drifting, **outer_axes), folder, jobs, progress),
-            "outcomes": sweep(descent_cell, grid(source=channels, steps=outer, **outer_axes), folder, jobs, progress) if channels else []}
+    rows = {"curves": run_cells(curve_cell, grid(source=list(sources), **shared, seed=list(curve_seeds)), folder, jobs, progress),
+            "drifts": run_cells(drift_cell, grid(source=list(sources), steps=drifting, **outer_axes), folder, jobs, progress),
+            "outcomes": run_cells(descent_cell, grid(source=channels, steps=outer, **outer_axes), folder, jobs, progress) if channels else []}
     if "graphs" in sources:
-        rows["outcomes"] += sweep(motif_cell, grid(source="graphs", **outer_axes, **motif), folder, jobs, progress)
-        rows["without"] = sweep(motif_cell, grid(source="graphs", memory="bank", T=1, reset=False, seed=list(seeds), beta=0., **motif), folder, jobs, progress)
+        rows["outcomes"] += run_cells(motif_cell, grid(source="graphs", **outer_axes, **motif), folder, jobs, progress)
+        rows["without"] = run_cells(motif_cell, grid(source="graphs", memory="bank", T=1, reset=False, seed=list(seeds), beta=0., **motif), folder, jobs, progress)
     for found in rows.values():
         completed(found)
     content = {"config": {"steps": list(steps), "seeds": list(seeds), "curve_seeds": list(curve_seeds), "batch": BATCH, "bank": BANK, "new": NEW, "hidden": HIDDEN,

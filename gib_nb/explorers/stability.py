@@ -18,7 +18,7 @@ import numpy as np
 
 from .base import Control, Explorer
 from ..plots import BLACK, BLUE, GREY, ORANGE, PURPLE, RED, draw_graph, figure, shade
-from ..sweep import completed, grid, one_thread, read_asset, shorten, spread, sweep
+from ..sweep import completed, grid, one_thread, read_asset, run_cells, shorten, spread
 
 # %% ../../nbs/explorers/stability.ipynb #1a07f287
 WARMUPS, RAMPS, ALPHAS, SEEDS = (0, 5, 15, 30), (0, 5, 15), (.1, .3, 1.), tuple(range(8))
@@ -109,7 +109,7 @@ def build_sweep(warmups=WARMUPS, ramps=RAMPS, alphas=ALPHAS, seeds=SEEDS, full=F
     "The content of the asset: config, the shown graphs, and a row for each training; RuntimeError when one failed."
     import dataclasses
     cells = grid(seed=list(seeds), alpha=list(alphas), warmup=list(warmups), ramp=list(ramps), full=full, graphs=graphs)
-    rows = completed(sweep(stability_cell, cells, folder, jobs, progress))
+    rows = completed(run_cells(stability_cell, cells, folder, jobs, progress))
     for row in rows:
         del row["full"], row["graphs"]  # the same for all
     config = dataclasses.asdict(stability_config(0, 0, 0., 0, full)) | {"epochs": f"warmup + ramp + {full}", "graphs": graphs}
