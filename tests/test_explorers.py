@@ -76,6 +76,19 @@ def test_control_checks_itself():
         Control("a", "a", (1, 2), 3)
 
 
+def test_only_some_panels_and_controls():
+    line = Line(slope=2, colour="blue")
+    line.look_for = "a line"
+    assert line.only("plot", without=["colour"]) is line
+    assert list(line.panels()) == ["plot"] and "colour" not in line.state and line.panel_plot().data[0].line.color == "blue"
+    assert list(line.view.controls) == ["slope", "up", "note"] and "Look for" not in static_page(line, now=True)
+    assert len(Line().controls) == 4
+    with pytest.raises(ValueError, match="some of the panels plot .got plots"):
+        line.only("plots")
+    with pytest.raises(AttributeError, match="expected one of"):
+        Line().only("plot", without=["size"])
+
+
 # view
 
 def test_a_moved_control_sets_the_value_and_draws_once():
@@ -427,3 +440,4 @@ def test_colours_are_readable():
         return .2126 * red + .7152 * green + .0722 * blue
     colours = [value if len(value) == 7 else "#" + "".join(2 * c for c in value[1:]) for value in re.findall(r"(?<!-)color: (#\w+)", STYLE)]
     assert colours and all(1.05 / (light(colour) + .05) >= 4.5 for colour in colours)
+

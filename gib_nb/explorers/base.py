@@ -293,13 +293,15 @@ class Explorer:
         "One panel for the present values."
         return getattr(self, f"panel_{name}")()
 
-    def only(self, *names: str):
-        "The same explorer with some of its panels, to draw attention to them; ValueError for others."
+    def only(self, *names: str, without=()):
+        "The same explorer with some of its panels, to draw attention to them, and without some of its controls; ValueError for others. What it says of itself beforehand is about all panels, and goes too."
         every = [name for row in self.arrangement for name in row]
         if not names or set(names) - set(every):
             raise ValueError(f"expected some of the panels {', '.join(every)} (got {', '.join(map(str, names)) or 'none'})")
         rows = (tuple(name for name in row if name in names) for row in self.arrangement)
         self.arrangement = tuple(row for row in rows if row)
+        self.controls = tuple(control for control in self.controls if control not in [self.control(name) for name in without])
+        self.look_for = self.surprise = ""
         return self
 
     def figure(self, name: str | None = None):
