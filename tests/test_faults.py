@@ -1,0 +1,248 @@
+"""What must survive: killed processes, dead workers, a full disk, two writers in one folder, NaN in one cell."""
+import contextlib
+import json
+import os
+import pathlib
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import time
+import warnings
+
+import pytest
+import torch
+
+from gib_nb import trainer as trainer_room
+from gib_nb.data import motif_dataset
+from gib_nb.sweep import cell_key, grid, read_cell, run_cells, sweep
+from gib_nb.trainer import GIBTrainer
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs an operating system that can fork")
+QUICK = dict(hidden_channels=8, epochs=12, warmup=3, ramp=3, inner_steps=3, batch_size=16, restarts=1)
+
+
+def forked(work) -> int:
+    "The process number of a copy of this process that does some work and ends."
+    child = os.fork()
+    if child == 0:
+        code = 1
+        with contextlib.suppress(BaseException):
+            work()
+            code = 0
+        os._exit(code)
+    return child
+
+
+def ended(child) -> bool:
+    "Wait; whether it ended by itself, and well."
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0, "the work failed by itself"
+    return not os.WIFSIGNALED(status)
+
+
+def kill_until_done(work, longest: float, dice: random.Random) -> int:
+    "Start some work again and again, killing it after a random time, until it ends by itself; the number of kills."
+    kills = 0
+    while True:
+        child = forked(work)
+        time.sleep(dice.uniform(0, longest))
+        os.kill(child, signal.SIGKILL)
+        if ended(child):
+            return kills
+        kills += 1
+        longest *= 1.05  # so that it comes to an end on a slow machine too
+
+
+class SlowFile:
+    "A file that is written in two halves, with time to be killed between them."
+    def __init__(self, path, mode):
+        self.file = open(path, mode)
+
+    def write(self, content):
+        half = len(content) // 2
+        self.file.write(content[:half])
+        self.file.flush()
+        time.sleep(.005)
+        self.file.write(content[half:])
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.file.close()
+
+    def __getattr__(self, name):
+        return getattr(self.file, name)
+
+
+@pytest.fixture
+def slow_writes(monkeypatch):
+    monkeypatch.setattr(trainer_room, "open", SlowFile, raising=False)
+
+
+def train(folder):
+    data = motif_dataset(40)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        GIBTrainer(**QUICK).fit(data.train, data.valid, checkpoint=folder / "checkpoint", progress=False).save(folder / "model")
+
+
+def outcome(folder):
+    record = json.loads((folder / "model" / "history.json").read_text())
+    return (folder / "model" / "model.safetensors").read_bytes(), json.dumps(record)
+
+
+def test_a_training_killed_again_and_again_ends_with_the_same_bits(tmp_path, slow_writes):
+    torch.set_num_threads(1)
+    start = time.perf_counter()
+    train(tmp_path)
+    undisturbed, seconds = outcome(tmp_path), time.perf_counter() - start
+    dice, kills, runs = random.Random(0), 0, 0
+    while kills < 25:
+        folder = tmp_path / str(runs)
+        kills += kill_until_done(lambda: train(folder), seconds / 3, dice)
+        runs += 1
+        assert outcome(folder) == undisturbed
+    assert runs < 25
+
+
+def noted(x, log):
+    "A cell that leaves a line wherever it ran."
+    with open(log, "a") as lines:
+        lines.write(f"{x}\n")
+    time.sleep(.01)
+    return {"y": 2 * x, "long": [x] * 200}
+
+
+def test_a_sweep_killed_again_and_again_loses_at_most_a_cell_each_time(tmp_path, slow_writes):
+    dice, kills, runs = random.Random(1), 0, 0
+    cell_key(noted, {})  # reads the package's code, once for all copies of this process
+    while kills < 25:
+        log, folder = tmp_path / f"log {runs}", tmp_path / f"cells {runs}"
+        cells = grid(x=range(12), log=str(log))
+        killed = kill_until_done(lambda: run_cells(noted, cells, folder, progress=False), .15, dice)
+        done = log.read_text().split()
+        assert set(done) == set(map(str, range(12))) and len(done) <= 12 + killed
+        assert [read_cell(path)["y"] for path in sorted(folder.glob("*.json"), key=lambda path: read_cell(path)["x"])] == list(range(0, 24, 2))
+        kills, runs = kills + killed, runs + 1
+    assert runs < 25
+
+
+def dies_once(x, folder):
+    "A cell whose process is killed when x is 2, the first time."
+    mark = pathlib.Path(folder) / "died"
+    if x == 2 and not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return {"y": x}
+
+
+def dies_always(x):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_the_cells_of_a_dead_worker_are_done_by_another(tmp_path):
+    rows = run_cells(dies_once, grid(x=range(6), folder=str(tmp_path)), tmp_path / "cells", jobs=2, progress=False)
+    assert [row["y"] for row in rows] == list(range(6)) and (tmp_path / "died").exists()
+
+
+def test_workers_that_always_die_are_not_replaced_for_ever(tmp_path):
+    with pytest.raises(RuntimeError, match="worker processes to live .*0 of 3 cells are done"):
+        run_cells(dies_always, grid(x=range(3)), tmp_path, jobs=2, progress=False)
+
+
+def test_a_dask_worker_killed_in_mid_sweep(tmp_path):
+    distributed = pytest.importorskip("distributed", reason="install gib-nb[cluster]")
+    from joblib import parallel_config
+    cells = grid(x=range(6), folder=str(tmp_path))
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50) as cluster, distributed.Client(cluster), parallel_config("dask"):
+        rows = run_cells(dies_once, cells, tmp_path / "cells", progress=False)
+    assert [row["y"] for row in rows] == list(range(6)) and (tmp_path / "died").exists()
+
+
+def grows(x):
+    return {"long": "x" * (4000 if x == 3 else 100)}
+
+
+def little_room(size):
+    "From now on no file of this process may be longer."
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+
+def test_a_file_that_finds_no_room_leaves_the_others_whole(tmp_path):
+    """The sweep ends with the operating system's error, finished cells stay, no part of a file is left; with room again it goes on."""
+    said = tmp_path / "said"
+
+    def work():
+        file = os.open(said, os.O_CREAT | os.O_WRONLY)
+        little_room(2000)
+        try:
+            run_cells(grows, grid(x=range(6)), tmp_path / "cells", progress=False)
+        except OSError as error:
+            os.write(file, str(error).encode())
+
+    assert ended(forked(work)) and "File too large" in said.read_text()
+    files = {path: path.read_bytes() for path in (tmp_path / "cells").iterdir()}
+    assert len(files) == 3 and all(path.suffix == ".json" and "long" in read_cell(path) for path in files)
+    assert len(run_cells(grows, grid(x=range(6)), tmp_path / "cells", progress=False)[3]["long"]) == 4000
+    assert all(path.read_bytes() == content for path, content in files.items())
+
+
+def test_a_checkpoint_that_finds_no_room_leaves_the_one_before(tmp_path):
+    data = motif_dataset(40)
+
+    def fill(step):
+        if step["epoch"] == 4 and not (tmp_path / "good").exists():
+            shutil.copy(tmp_path / "checkpoint", tmp_path / "good")
+            little_room(1000)
+
+    def work():
+        try:
+            GIBTrainer(**QUICK).fit(data.train, data.valid, checkpoint=tmp_path / "checkpoint", progress=False, callback=fill)
+        except OSError:
+            return
+        raise AssertionError("no error")
+
+    assert ended(forked(work))
+    assert (tmp_path / "checkpoint").read_bytes() == (tmp_path / "good").read_bytes() and not list(tmp_path.glob("*.tmp"))
+
+
+def test_a_full_disk(tmp_path):
+    "A file system of 64 kB; where one may not be mounted, the limit on files above has to do."
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if not shutil.which("mount") or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)], capture_output=True).returncode:
+        pytest.skip("may not mount a small disk here")
+    try:
+        with pytest.raises(OSError, match="No space left"):
+            run_cells(big, grid(x=range(40)), disk, progress=False)
+        done = list(disk.iterdir())
+        assert 5 < len(done) < 40 and all(read_cell(path) for path in done)
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+def big(x):
+    return {"long": "x" * 3000}
+
+
+def test_two_sweeps_in_one_folder(tmp_path):
+    "Both end well, and at no time does a file hold a part."
+    cells, folder = grid(x=range(15), log=str(tmp_path / "log")), tmp_path / "cells"
+    children = [forked(lambda: run_cells(noted, cells, folder, progress=False)) for _ in range(2)]
+    waiting = set(children)
+    while waiting:
+        waiting -= {child for child in waiting if os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT)}
+        assert all(read_cell(path) for path in folder.glob("*.json"))
+    assert all(map(ended, children))
+    assert sorted(read_cell(path)["y"] for path in folder.iterdir()) == list(range(0, 30, 2))
+
+
+def test_nan_fails_its_cell_and_no_other(tmp_path):
+    data = motif_dataset(40)
+    with pytest.warns(UserWarning, match="1 of 3 cells failed, the first with FloatingPointError"):
+        table = sweep(grid(learning_rate=[.01, 1e30, .02], **QUICK), data, tmp_path, progress=False)
+    assert table.error.notna().tolist() == [False, True, False] and table.score.notna().tolist() == [True, False, True]
+    assert len(list(tmp_path.iterdir())) == 2
