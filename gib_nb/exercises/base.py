@@ -47,7 +47,7 @@ UNWRITTEN = "not written yet"
 # %% ../../nbs/18_exercises.ipynb #27ee9768
 def plain(value):  # number, array, tensor, list → float64 array; anything else stays
     "An answer as NumPy knows it."
-    if value is None or isinstance(value, str):
+    if value is None or isinstance(value, (str, bool, np.bool_)):
         return value
     if hasattr(value, "detach"):
         value = value.detach().cpu().numpy()
@@ -65,14 +65,17 @@ def same(
         return mine.shape == right.shape and bool(np.allclose(mine, right, rtol=tolerance, atol=tolerance, equal_nan=True))
     return type(mine) is type(right) and mine == right
 
-def shown(value) -> str:
+def shown(value, digits: int = 5) -> str:
     "A value as a reader wants to see it: short."
     if callable(value):
         return getattr(value, "__name__", "a function")
     if not isinstance(plain(value), np.ndarray):
         return repr(value)
     value = np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)  # whole numbers stay whole
-    return np.array2string(value, precision=4, threshold=30, suppress_small=True, separator=", ") if value.ndim else f"{value.item():.5g}"
+    text = np.array2string(value, threshold=30, separator=", ", formatter={"float": lambda number: f"{round(number, 12) + 0:.{digits}g}"})
+    return " ".join(text.split())
+
+
 
 # %% ../../nbs/18_exercises.ipynb #a6b2df7f
 @dataclass(frozen=True, eq=False)
@@ -82,24 +85,25 @@ class Exercise:
     solution: Callable
     cases: tuple          # of tuples of arguments, the easiest first
     mistakes: tuple = ()  # functions that go wrong
-    properties: tuple = ()  # functions of an answer that are true of every right one
-    through: Callable | None = None  # (function, *case) → what is compared, where that is not the returned value
+    properties: tuple = ()  # functions without arguments that return a case, of which their docstring says what must come out
+    through: Callable | None = None  # (function, *case) → what is compared, where that is not the returned value; its docstring says so
+    nats: bool = False    # whether the values are informations in nats
     tolerance: float = 1e-5
 
     @property
     def name(self) -> str:
         return self.solution.__name__
 
-    def run(self, function) -> list:
+    def run(self, function, cases=None) -> list:
         "Its values on all cases; arguments that it changes are noticed."
         values = []
-        for case in self.cases:
+        for case in self.cases if cases is None else cases:
             given = copy.deepcopy(case)
             try:
                 with np.errstate(all="ignore"):
                     values.append(plain(self.through(function, *given) if self.through else function(*given)))
             except Exception as error:
-                raise Stumbled(len(values)) from error
+                raise Stumbled(case) from error
             if not all(same(plain(now), plain(before), 0) for now, before in zip(given, case) if not callable(before)):
                 raise ChangedInput
         return values
@@ -108,6 +112,13 @@ class Exercise:
     def right(self) -> list:
         "The values of the solution."
         return self.run(self.solution)
+
+    @functools.cached_property
+    def wrong(self) -> list:
+        "Pairs (mistake, its values), those last that are common to all exercises."
+        common = COMMON if self.nats else (the_sign,)
+        return [(mistake, self.run(mistake)) for mistake in self.mistakes] + [
+            (mistake, [plain(mistake(right)) if isinstance(right, np.ndarray) else right for right in self.right]) for mistake in common]
 
     def agree(self, values: list, others: list) -> bool:
         "Whether two lists of values are the same."
@@ -119,82 +130,95 @@ class Exercise:
         if not callable(mine):
             return say(False, f'Give the function itself, not what it returns: check("{self.name}", my_function).', "no function")
         try:
-            values = self.run(mine)
+            return self._judge(mine, self.run(mine), say)
         except ChangedInput:
             return say(False, "Your function changes what it is given. Whoever calls it may need that again: work on a copy.", "the input is changed")
         except Stumbled as stop:
             return say(False, self._stumble(mine, stop.__cause__, stop.args[0]), "an error")
-        if all(value is None or value is ... for value in values) and not all(right is None for right in self.right):
-            return say(False, "The function returns nothing so far.", UNWRITTEN)
+
+    def _judge(self, mine, values, say) -> Verdict:
         if self.agree(values, self.right):
             return say(True, "It holds on all hidden cases.")
+        nothing = all(value is None or value is ... for value in values)
+        if nothing and _empty(mine):
+            return say(False, "The function returns nothing so far.", UNWRITTEN)
         finite = [i for i, value in enumerate(values) if not isinstance(value, np.ndarray) or np.isfinite(value).all()]
         for where in (range(len(values)), finite):  # a second mistake may hide behind one that makes NaN
             given, right = ([some[i] for i in where] for some in (values, self.right))
-            for mistake in (*self.mistakes, *COMMON) if not self.agree(given, right) else ():
-                if self.agree(given, [self._values_of(mistake)[i] for i in where]):
+            for mistake, wrong in self.wrong if not self.agree(given, right) else ():
+                if self.agree(given, [wrong[i] for i in where]):
                     return say(False, inspect.getdoc(mistake), mistake.__name__.replace("_", " "))
-        for holds in self.properties:
-            if not _tried(holds, mine):
-                return say(False, f"{inspect.getdoc(holds)}\n{self._example(values)}", holds.__name__.replace("_", " "))
-        return say(False, f"{self._pattern(values)}{self._example(values)}")
-
-    def _values_of(self, mistake):
-        if mistake in COMMON:
-            return [plain(mistake(right)) if isinstance(right, np.ndarray) else right for right in self.right]
-        return self.run(mistake)
+        if nothing and not any(right is None for right in self.right):
+            return say(False, "Your function returns None whatever comes in. Put `return` before the value that you computed.", "nothing returned")
+        for case, value, right in zip(self.cases, values, self.right):
+            if _shape(value) != _shape(right):
+                return say(False, self._example(case, value, right))
+        if not self.agree(values, self.run(mine)):
+            return say(False, "Called twice with the same arguments it gives two values: something is drawn by chance, or kept from call to call. "
+                              "All that is needed is in the arguments.", "another value each time")
+        for case in self.properties:
+            [value], [right] = (self.run(function, [case()]) for function in (mine, self.solution))
+            if not same(value, right, self.tolerance):
+                return say(False, f"{self._pattern(values)}{inspect.getdoc(case)} {self._example(case(), value, right)}", case.__name__.replace("_", " "))
+        return say(False, f"{self._pattern(values)}{self._example(*self._first_wrong(values))}")
 
     def _first_wrong(self, values):
-        wrong = [i for i, (mine, right) in enumerate(zip(values, self.right)) if not same(mine, right, self.tolerance)]
-        return next((i for i in wrong if isinstance(values[i], np.ndarray) and not np.isfinite(values[i]).all()), wrong[0])
+        wrong = [tried for tried in zip(self.cases, values, self.right) if not same(*tried[1:], self.tolerance)]
+        return next((tried for tried in wrong if isinstance(tried[1], np.ndarray) and not np.isfinite(tried[1]).all()), wrong[0])
 
-    def _example(self, values) -> str:
-        i = self._first_wrong(values)
-        mine, right = values[i], self.right[i]
-        if isinstance(right, np.ndarray) and (not isinstance(mine, np.ndarray) or mine.shape != right.shape):
-            kind = "one number" if right.ndim == 0 else f"an array of shape {list(right.shape)}"
-            got = f"an array of shape {list(mine.shape)}" if isinstance(mine, np.ndarray) and mine.ndim else shown(mine)
-            return f"Expected {kind} (got {got}) for {self._arguments(i)}."
-        return f"For {self._arguments(i)} expected {shown(right)} (got {shown(mine)})."
+    def _example(self, case, mine, right) -> str:
+        about = f" {inspect.getdoc(self.through)}" if self.through else ""
+        if _shape(mine) != _shape(right) and isinstance(right, np.ndarray):
+            small = right.ndim and max(right.size, getattr(mine, "size", 0)) < 13  # short lists can be read
+            wanted = shown(right) if small else "one number" if right.ndim == 0 else f"an array of shape {list(right.shape)}"
+            got = f"an array of shape {list(mine.shape)}" if getattr(mine, "size", 0) > 12 else shown(mine)
+            return f"Expected {wanted} (got {got}) for {self._arguments(case)}.{about}"
+        digits = next((digits for digits in (5, 7, 9) if shown(mine, digits) != shown(right, digits)), 12)
+        return f"For {self._arguments(case)} expected {shown(right, digits)} (got {shown(mine, digits)}).{about}"
 
-    def _arguments(self, i) -> str:
-        names = list(inspect.signature(self.solution).parameters)[-len(self.cases[i]):]  # functions that are handed over are not shown
-        return ", ".join(f"{name} = {shown(value)}" for name, value in zip(names, self.cases[i]))
+    def _arguments(self, case) -> str:
+        names = list(inspect.signature(self.through).parameters)[1:] if self.through else inspect.signature(self.solution).parameters
+        return ", ".join(f"{name} = {shown(value)}" for name, value in zip(names, case))
 
     def _pattern(self, values) -> str:
         "What all values have in common, where they are numbers."
-        if not all(isinstance(right, np.ndarray) and isinstance(value, np.ndarray) and value.shape == right.shape for value, right in zip(values, self.right)):
+        if self.through or not all(isinstance(right, np.ndarray) for right in self.right):
             return ""
         mine, right = (np.concatenate([value.ravel() for value in some]) for some in (values, self.right))
         if not np.isfinite(mine).all():
             return "Not every value is a finite number. "
         if np.ptp(mine) < 1e-9 < np.ptp(right):
             return f"Your value is always {shown(mine[0])}, whatever comes in. "
-        if np.ptp(mine - right) < 10 * self.tolerance:
-            return f"Your value is always {shown((mine - right)[0])} above the right one: some constant is too much or too little. ".replace("-", "−")
+        more = mine - right
+        if np.ptp(more) < 1e-3 * abs(more[0]):
+            return f"Your value is always {shown(abs(more[0]))} {'above' if more[0] > 0 else 'below'} the right one: some constant is too much or too little. "
         some = np.abs(right) > 1e-3
-        if some.sum() > 1 and np.allclose(mine, (mine[some] / right[some])[0] * right, atol=10 * self.tolerance):
-            return f"Your value is always {shown((mine[some] / right[some])[0])} times the right one: some constant factor is too much or missing. "
+        times = (mine[some] / right[some])[0] if some.sum() > 1 else 1.
+        if abs(times - 1) > .01 and np.allclose(mine, times * right, rtol=1e-3, atol=self.tolerance):
+            return f"Your value is always {shown(times)} times the right one: some constant factor is too much or missing. "
         return ""
 
-    def _stumble(self, mine, error, i) -> str:
+    def _stumble(self, mine, error, case) -> str:
         code = getattr(mine, "__code__", None)
-        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if code and frame.name == code.co_name and frame.filename == code.co_filename]
+        lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code is code]
         where = f" in line {lines[-1] - code.co_firstlineno + 1} of your function" if lines else ""
-        return f"{type(error).__name__}{where}: {str(error).rstrip('.')}. It was called with {self._arguments(i)}."
+        return f"{type(error).__name__}{where}: {str(error).rstrip('.')}. It was called with {self._arguments(case)}."
+
+def _empty(function) -> bool:
+    "Whether a function does no more than one without a body."
+    code = getattr(function, "__code__", None)
+    return code is not None and len(code.co_code) <= len((lambda: ...).__code__.co_code)
+
+def _shape(value):
+    "The shape of a number or an array, None of anything else."
+    return value.shape if isinstance(value, np.ndarray) else None
 
 
 class ChangedInput(Exception):
     "A function wrote into its arguments."
 
 class Stumbled(Exception):
-    "A function raised an error, its cause, at the case of this number."
-
-def _tried(holds, mine) -> bool:
-    try:
-        return bool(holds(mine))
-    except Exception:
-        return False
+    "A function raised an error, its cause, at this case."
 
 # %% ../../nbs/18_exercises.ipynb #7fc10201
 def the_sign(right):
@@ -238,7 +262,7 @@ class Question:
             return say(True, self.because)
         for wrong, reply in self.replies.items():
             if self._near(number, wrong):
-                return say(False, reply, f"{wrong:.4g}{self.unit and ' ' + self.unit}")
+                return say(False, reply, f"{wrong:.4g} {self.unit.removesuffix('s') if wrong == 1 else self.unit}".strip())
         return say(False, f"{'More' if number < self.answer else 'Less'} than that.")
 
     def _near(self, number, value):
@@ -322,9 +346,9 @@ class Solution:
 
 def solution(
     name: str,  # of an exercise that asks for a function
-) -> Solution:
-    "How it can be done: a function, shown as its source."
+) -> Solution | Verdict:
+    "How it can be done: a function, shown as its source. A question has none, and says so."
     exercise = find(name)
     if isinstance(exercise, Question):
-        raise ValueError(f"expected the name of an exercise that asks for a function (got the question {name}; check tells whether an answer is right)")
+        return Verdict(name, False, f'There is no function to show. ask("{name}") takes your answer and says why it is right or wrong.', "a question")
     return Solution(exercise)

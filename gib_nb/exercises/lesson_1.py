@@ -5,12 +5,14 @@
 # %% auto #0
 __all__ = ['ENTROPY', 'TABLES', 'CONDITIONAL', 'INFORMATION', 'XOR', 'ZERO', 'EXERCISES', 'entropy_in_bits', 'nats_for_bits',
            'never_counted', 'every_outcome_alike', 'without_the_surprise', 'surprises_added', 'mean_for_sum',
-           'number_of_outcomes', 'largest_surprise', 'certainty_has_none', 'eight_equal_need_three',
-           'conditional_entropy', 'the_other_way_round', 'rows_alike', 'weights_forgotten', 'empty_row', 'empty_cells',
-           'entropy_of_the_row', 'rows_not_divided', 'both_together', 'row_ignored', 'what_was_learned',
+           'number_of_outcomes', 'largest_surprise', 'decimal_logarithm', 'converted_twice', 'mean_of_the_terms',
+           'last_one_forgotten', 'stops_at_zero', 'certainty_has_none', 'eight_equal_need_three', 'conditional_entropy',
+           'the_other_way_round', 'rows_alike', 'weights_forgotten', 'empty_row', 'empty_cells', 'entropy_of_the_row',
+           'rows_not_divided', 'both_together', 'row_ignored', 'what_was_learned', 'row_skipped', 'stops_in_the_row',
            'mutual_information', 'nothing_to_compare_with', 'weighted_by_independence', 'weight_forgotten',
-           'averaged_again', 'upside_down', 'wrong_condition', 'both_subtracted', 'the_ratio_without_log',
-           'one_sum_only', 'what_is_left', 'cells_without_pairs', 'independent_tables_have_none']
+           'averaged_again', 'upside_down', 'upside_down_where_there_are_pairs', 'weighted_by_condition',
+           'wrong_condition', 'wrong_variable', 'the_other_sum_only', 'the_ratio_without_log', 'one_sum_only',
+           'what_is_left', 'cells_without_pairs', 'both_together_again', 'independent_tables_have_none']
 
 # %% ../../nbs/exercises/lesson_1.ipynb #f69ee6a5
 import numpy as np
@@ -56,26 +58,51 @@ def largest_surprise(p):
     "That is the surprise of the rarest outcome. The entropy is the mean surprise over all of them."
     return -np.log2(p[p > 0].min())
 
-def certainty_has_none(mine):
-    "Where one outcome is certain there is nothing to learn: the value must be 0."
-    return abs(mine(np.array([0., 1., 0.]))) < 1e-6
+def decimal_logarithm(p):
+    "You took the logarithm to base 10. A bit is the answer to a question with two answers: take it to base 2."
+    return entropy_in_bits(p) * np.log10(2)
 
-def eight_equal_need_three(mine):
+def converted_twice(p):
+    "The logarithm to base 2 counts bits already. Dividing by log 2 would turn nats into bits, and here there are none."
+    return entropy_in_bits(p) / np.log(2)
+
+def mean_of_the_terms(p):
+    "You average the terms p (−log₂ p). The p in front makes their sum a mean already: add them up."
+    p = p[p > 0]
+    return -(p * np.log2(p)).mean()
+
+def last_one_forgotten(p):
+    "The last outcome is not counted. Let the loop or the slice run to the end."
+    return entropy_in_bits(p[:-1])
+
+def stops_at_zero(p):
+    "At an outcome with probability 0 you stop (break), and what comes after it is lost. Leave out this one and go on (continue)."
+    return entropy_in_bits(p[:np.flatnonzero(np.r_[p, 0] == 0)[0]])
+
+def certainty_has_none():
+    "Where one outcome is certain there is nothing to learn: the value must be 0."
+    return np.array([0., 1., 0.]),
+
+def eight_equal_need_three():
     "One of eight equally likely outcomes is found with three yes-or-no questions: the value must be 3."
-    return abs(mine(np.full(8, 1 / 8)) - 3) < 1e-6
+    return np.full(8, 1 / 8),
 
 ENTROPY = Exercise(1, entropy_in_bits, cases=tuple((np.array(p),) for p in ([.5, .5], [.7, .2, .1], [1., 0.], [.25] * 4, [.5, 0., .25, .25])),
-                   mistakes=(nats_for_bits, never_counted, every_outcome_alike, without_the_surprise, surprises_added, mean_for_sum, number_of_outcomes, largest_surprise),
+                   mistakes=(nats_for_bits, never_counted, every_outcome_alike, without_the_surprise, surprises_added, mean_for_sum, number_of_outcomes, largest_surprise,
+                             decimal_logarithm, converted_twice, mean_of_the_terms, last_one_forgotten, stops_at_zero),
                    properties=(certainty_has_none, eight_equal_need_three))
 
 # %% ../../nbs/exercises/lesson_1.ipynb #a00eccea
+def conditional_entropy(joint):
+    "H(Y|X) in nats of a table p(x, y), X in the rows: what is left to learn of the column by one who knows the row."
+    def entropy(p):
+        p = p[p > 0]
+        return -(p * np.log(p)).sum()
+    return entropy(joint) - entropy(joint.sum(1))
+
 def _nats(p):
     p = p[p > 0]
     return -(p * np.log(p)).sum()
-
-def conditional_entropy(joint):
-    "H(Y|X) in nats of a table p(x, y), X in the rows: what is left to learn of the column by one who knows the row."
-    return _nats(joint) - _nats(joint.sum(1))
 
 def the_other_way_round(joint):
     "This is H(X|Y): the column is known and the row is asked. Sum over the columns, axis 1, to get p(x)."
@@ -119,8 +146,17 @@ def what_was_learned(joint):
     "This is I(X;Y), what the row tells about the column. Asked is what it leaves open."
     return _nats(joint.sum(0)) + _nats(joint.sum(1)) - _nats(joint)
 
-TABLES = tuple((np.array(table),) for table in ([[.4, .1], [.1, .4]], [[.6, .1], [.05, .25]], [[.5, 0.], [0., .5]], [[.2, .1, .1], [.05, .3, .25]], [[.5, .1], [0., 0.], [.1, .3]]))
-CONDITIONAL = Exercise(1, conditional_entropy, cases=TABLES, mistakes=(the_other_way_round, rows_alike, weights_forgotten, empty_row, empty_cells, entropy_of_the_row, rows_not_divided, both_together, row_ignored, what_was_learned))
+def row_skipped(joint):
+    "You skip a row as soon as one of its cells is empty. Leave out the empty cell only: the others of its row count."
+    return conditional_entropy(joint * (joint > 0).all(1, keepdims=True))
+
+def stops_in_the_row(joint):
+    "At an empty cell you leave its row (break), and the cells after it are lost. Leave out this cell and go on (continue)."
+    return sum(row.sum() * _nats((row / row.sum())[:np.flatnonzero(np.r_[row, 0] == 0)[0]]) for row in joint if row.sum() > 0)
+
+TABLES = tuple((np.array(table),) for table in ([[.4, .1], [.1, .4]], [[.6, .1], [.05, .25]], [[.5, 0.], [0., .5]], [[0., .3, .2], [.2, .2, .1]], [[0., .3, .1], [.1, .2, .05], [.1, 0., .15]], [[.2, .1, .1], [.05, .3, .25]], [[.5, .1], [0., 0.], [.1, .3]]))
+CONDITIONAL = Exercise(1, conditional_entropy, cases=TABLES, mistakes=(the_other_way_round, rows_alike, weights_forgotten, empty_row, empty_cells, entropy_of_the_row, rows_not_divided, both_together, row_ignored, what_was_learned,
+                                                                 row_skipped, stops_in_the_row), nats=True)
 
 # %% ../../nbs/exercises/lesson_1.ipynb #a4eb09f2
 def mutual_information(joint):
@@ -154,12 +190,27 @@ def upside_down(joint):
     independent = joint.sum(1, keepdims=True) * joint.sum(0, keepdims=True)
     return (independent * np.log(independent / joint))[independent > 0].sum()
 
+def upside_down_where_there_are_pairs(joint):
+    "The distance is taken the other way round: Σ p(x)p(y) log p(x)p(y)/p(x, y), over the cells that are not empty. Weight with p(x, y), and put it on top."
+    return -weighted_by_independence(joint)
+
+def weighted_by_condition(joint):
+    "You weight with p(y|x), in which every row counts alike. Pairs count as often as they come: weight with p(x, y)."
+    independent = joint.sum(1, keepdims=True) * joint.sum(0, keepdims=True)
+    total = joint.sum(1, keepdims=True)
+    there = joint > 0
+    return ((joint / np.where(total > 0, total, 1))[there] * np.log(joint[there] / independent[there])).sum()
+
 def wrong_condition(joint):
     "You subtract H(X|Y) from H(Y). Take both for the same variable: H(Y) − H(Y|X), or H(X) − H(X|Y)."
     return _nats(joint.sum(0)) - (_nats(joint) - _nats(joint.sum(0)))
 
-def both_subtracted(joint):
-    "You subtract H(X,Y) from H(Y), which is −H(X|Y). What X takes from Y is H(Y) − H(Y|X)."
+def wrong_variable(joint):
+    "You subtract H(Y|X) from H(X). Take both for the same variable: H(Y) − H(Y|X), or H(X) − H(X|Y)."
+    return _nats(joint.sum(1)) - conditional_entropy(joint)
+
+def the_other_sum_only(joint):
+    "That is −H(X|Y): what one gets by dividing by p(y) alone, or from H(Y) − H(X,Y). Divide by p(x) too; or add H(X)."
     return _nats(joint.sum(0)) - _nats(joint)
 
 def the_ratio_without_log(joint):
@@ -168,7 +219,7 @@ def the_ratio_without_log(joint):
     return (joint ** 2 / independent)[joint > 0].sum()
 
 def one_sum_only(joint):
-    "You divide by p(x) alone, which leaves −H(Y|X). Divide by p(y) too."
+    "That is −H(Y|X): what one gets by dividing by p(x) alone, or from H(X) − H(X,Y). Divide by p(y) too; or add H(Y)."
     return -conditional_entropy(joint)
 
 def what_is_left(joint):
@@ -180,13 +231,17 @@ def cells_without_pairs(joint):
     independent = joint.sum(1, keepdims=True) * joint.sum(0, keepdims=True)
     return (joint * np.log(joint / independent)).sum()
 
-def independent_tables_have_none(mine):
+def both_together_again(joint):
+    "This is H(X,Y), what row and column are worth together. Information is what they share: H(X) + H(Y) − H(X,Y)."
+    return _nats(joint)
+
+def independent_tables_have_none():
     "In a table p(x)p(y) the row says nothing of the column: the value must be 0."
-    return abs(mine(np.outer([.3, .7], [.2, .5, .3]))) < 1e-6
+    return np.outer([.3, .7], [.2, .5, .3]),
 
 INFORMATION = Exercise(1, mutual_information, cases=TABLES, properties=(independent_tables_have_none,),
-                       mistakes=(nothing_to_compare_with, weighted_by_independence, weight_forgotten, averaged_again, upside_down, wrong_condition, both_subtracted, the_ratio_without_log, one_sum_only,
-                                 what_is_left, cells_without_pairs))
+                       mistakes=(nothing_to_compare_with, weighted_by_independence, weight_forgotten, averaged_again, upside_down, upside_down_where_there_are_pairs, weighted_by_condition, wrong_condition, wrong_variable,
+                                 one_sum_only, the_other_sum_only, the_ratio_without_log, what_is_left, both_together_again, cells_without_pairs), nats=True)
 
 # %% ../../nbs/exercises/lesson_1.ipynb #1d106059
 XOR = Question(1, "half_of_xor", "Two fair coins a and b; the label says whether they differ. How many bits does a alone tell about the label?", 0.,

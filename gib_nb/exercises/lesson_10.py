@@ -6,11 +6,13 @@
 __all__ = ['PROTOCOL', 'MAJORITY', 'PAIRED', 'TWENTY', 'NOTHING', 'EXERCISES', 'protocol_accuracy', 'best_epoch_of_the_test',
            'best_size_of_the_test', 'luckiest_fold', 'one_epoch_for_all_folds', 'every_fold_with_every_epoch',
            'mean_over_epochs', 'the_loss_itself', 'last_epoch', 'size_for_each_fold', 'largest_loss',
-           'all_sizes_together', 'majority_accuracy', 'majority_of_the_test', 'majority_of_all', 'middle_label',
+           'all_sizes_together', 'chosen_by_the_test', 'size_by_mean_over_epochs', 'size_and_epoch_for_all_folds',
+           'one_run_of_all', 'majority_accuracy', 'majority_of_the_test', 'majority_of_all', 'middle_label',
            'mean_label', 'place_among_the_labels', 'share_in_training', 'even_chance', 'chance_by_frequency',
-           'paired_difference', 'as_if_unpaired', 'deviation_of_one_fold', 'absolute_differences', 'variance_for_error',
-           'error_of_a_alone', 'root_of_one_less', 't_value', 'the_other_minus', 'without_the_lost_degree',
-           'divided_by_the_number']
+           'first_label', 'largest_of_equal', 'first_met_of_equal', 'best_of_equal', 'paired_difference',
+           'as_if_unpaired', 'deviation_of_one_fold', 'absolute_differences', 'variance_for_error', 'error_of_a_alone',
+           'root_of_one_less', 't_value', 'the_other_minus', 'without_the_lost_degree', 'divided_by_the_number',
+           'absolute_mean', 'probability_for_error', 'changed_over']
 
 # %% ../../nbs/exercises/lesson_10.ipynb #028e5806
 import numpy as np
@@ -73,12 +75,31 @@ def all_sizes_together(valid_loss, test_accuracy):
     "You average over all sizes. Only the chosen one counts."
     return np.take_along_axis(test_accuracy, valid_loss.argmin(2)[..., None], 2).mean()
 
+def chosen_by_the_test(valid_loss, test_accuracy):
+    "Size and epochs are chosen by the test accuracy. Whatever is chosen by it can no longer be measured by it: let the validation loss choose both."
+    return test_accuracy.max(2).mean(1).max()
+
+def size_by_mean_over_epochs(valid_loss, test_accuracy):
+    "You choose the size by its mean loss over all epochs. Most epochs are not the one that is kept: take for each size the mean over folds of its least losses."
+    size = valid_loss.mean((1, 2)).argmin()
+    return test_accuracy[size, np.arange(valid_loss.shape[1]), valid_loss[size].argmin(1)].mean()
+
+def size_and_epoch_for_all_folds(valid_loss, test_accuracy):
+    "You choose one size and one epoch for all folds, where their mean loss is least. The size is common to them, but each fold has an epoch of its own."
+    size, epoch = np.unravel_index(valid_loss.mean(1).argmin(), valid_loss[:, 0].shape)
+    return test_accuracy[size, :, epoch].mean()
+
+def one_run_of_all(valid_loss, test_accuracy):
+    "You read the test off where the least loss of the whole table is: that is one fold. Asked is the mean over all of them."
+    return test_accuracy.ravel()[valid_loss.argmin()]
+
 def _runs(seed, shape):
     rng = np.random.default_rng(seed)
     return rng.uniform(.2, 1, shape).round(2), rng.uniform(.5, 1, shape).round(2)
 
 PROTOCOL = Exercise(10, protocol_accuracy, cases=tuple(_runs(seed, shape) for seed, shape in ((0, (2, 3, 4)), (1, (3, 4, 5)), (2, (2, 5, 6)), (3, (4, 4, 5)), (4, (3, 5, 4)))),
-                    mistakes=(best_epoch_of_the_test, best_size_of_the_test, luckiest_fold, one_epoch_for_all_folds, every_fold_with_every_epoch, mean_over_epochs, the_loss_itself, last_epoch, size_for_each_fold, largest_loss, all_sizes_together))
+                    mistakes=(best_epoch_of_the_test, best_size_of_the_test, luckiest_fold, one_epoch_for_all_folds, every_fold_with_every_epoch, mean_over_epochs, the_loss_itself, last_epoch, size_for_each_fold, largest_loss, all_sizes_together,
+                              chosen_by_the_test, size_by_mean_over_epochs, size_and_epoch_for_all_folds, one_run_of_all))
 
 # %% ../../nbs/exercises/lesson_10.ipynb #0da5455c
 def majority_accuracy(train, test):
@@ -117,8 +138,24 @@ def chance_by_frequency(train, test):
     "You draw a label by its frequency. Always saying the most frequent one is at least as good."
     return (np.bincount(train) / len(train))[test].mean()
 
-MAJORITY = Exercise(10, majority_accuracy, cases=tuple((np.array(train), np.array(test)) for train, test in (([0, 0, 1, 0, 1], [1, 0, 1]), ([1, 1, 1, 0, 2], [1, 2, 0, 1]), ([2, 2, 0, 1, 2, 2], [0, 0, 2]), ([0, 0, 0, 1, 1, 2, 2], [1, 1, 1, 1, 0, 0]), ([1, 1, 1, 3, 3], [1, 0, 3, 1]), ([0, 0, 0, 1, 2, 2, 1], [0, 0, 2, 2, 2]), ([0, 0, 0, 5, 5], [0, 2, 5]))),
-                    mistakes=(majority_of_the_test, majority_of_all, middle_label, mean_label, place_among_the_labels, share_in_training, even_chance, chance_by_frequency))
+def first_label(train, test):
+    "You say the first training label. Count which comes most often."
+    return (test == train[0]).mean()
+
+def largest_of_equal(train, test):
+    "Of equally frequent labels you take the largest. The smallest is asked for."
+    return (test == np.flatnonzero(np.bincount(train) == np.bincount(train).max())[-1]).mean()
+
+def first_met_of_equal(train, test):
+    "Of equally frequent labels you take the one that comes first (Counter does so). The smallest is asked for."
+    return (test == max(train, key=list(train).count)).mean()
+
+def best_of_equal(train, test):
+    "Of equally frequent labels you take the one that does best on the test, which must not choose. The smallest is asked for."
+    return max((test == label).mean() for label in np.flatnonzero(np.bincount(train) == np.bincount(train).max()))
+
+MAJORITY = Exercise(10, majority_accuracy, cases=tuple((np.array(train), np.array(test)) for train, test in (([0, 0, 1, 0, 1], [1, 0, 1]), ([1, 1, 1, 0, 2], [1, 2, 0, 1]), ([2, 2, 0, 1, 2, 2], [0, 0, 2]), ([0, 0, 0, 1, 1, 2, 2], [1, 1, 1, 1, 0, 0]), ([1, 1, 1, 3, 3], [1, 0, 3, 1]), ([0, 0, 0, 1, 2, 2, 1], [0, 0, 2, 2, 2]), ([0, 0, 0, 5, 5], [0, 2, 5]), ([2, 1, 1, 2], [1, 2, 2]), ([1, 1, 2, 2, 0, 0], [0, 2, 2, 1, 1, 1]), ([0, 0, 1, 1, 2, 2], [0, 1, 1, 1, 2, 2]), ([1, 0, 0, 2, 2, 2], [1, 2, 0, 2]))),
+                    mistakes=(majority_of_the_test, majority_of_all, middle_label, mean_label, place_among_the_labels, share_in_training, even_chance, chance_by_frequency, first_label, largest_of_equal, first_met_of_equal, best_of_equal))
 
 # %% ../../nbs/exercises/lesson_10.ipynb #4d3ebe2d
 def paired_difference(a, b):
@@ -165,8 +202,22 @@ def divided_by_the_number(a, b):
     "You divide by K. The error of a mean falls with the root of their number."
     return (a - b).mean(), (a - b).std(ddof=1) / len(a)
 
+def absolute_mean(a, b):
+    "The mean difference has lost its sign. It says which method is ahead: keep it."
+    return abs((a - b).mean()), (a - b).std(ddof=1) / np.sqrt(len(a))
+
+def probability_for_error(a, b):
+    "The second is the p of a t test. Asked is the error itself, in the units of the difference."
+    from scipy.stats import ttest_rel
+    return (a - b).mean(), ttest_rel(a, b).pvalue
+
+def changed_over(a, b):
+    "The two are changed over: the mean comes first, then its error."
+    return paired_difference(a, b)[::-1]
+
 PAIRED = Exercise(10, paired_difference, cases=tuple((np.array(a), np.array(b)) for a, b in (([.8, .9, .7], [.75, .85, .7]), ([.84, .9, .68, .79, .95], [.8, .91, .6, .75, .96]), ([.7, .7, .9, .8], [.9, .7, .8, .75]))),
-                  mistakes=(as_if_unpaired, absolute_differences, variance_for_error, error_of_a_alone, root_of_one_less, t_value, deviation_of_one_fold, the_other_minus, without_the_lost_degree, divided_by_the_number))
+                  mistakes=(as_if_unpaired, absolute_differences, variance_for_error, error_of_a_alone, root_of_one_less, t_value, deviation_of_one_fold, the_other_minus, without_the_lost_degree, divided_by_the_number,
+                            absolute_mean, probability_for_error, changed_over))
 
 # %% ../../nbs/exercises/lesson_10.ipynb #2adba7c8
 TWENTY = Question(10, "twenty_tries", "Twenty useless changes are each tested at p < .05. How probable is it that at least one passes?", 1 - .95 ** 20, "1 − .95²⁰ = .64. Whoever tries much must say how much was tried.",

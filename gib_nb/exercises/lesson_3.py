@@ -8,7 +8,9 @@ __all__ = ['CRITIC', 'VALUE', 'BY_HAND', 'CEILING', 'MEMORY', 'EXERCISES', 'best
            'probability_of_a_true_pair', 'weighted_already', 'donsker_varadhan', 'missing_log', 'wrong_normaliser',
            'divided_by_all', 'divided_by_one_row', 'not_divided', 'diagonal_added_up', 'diagonal_among_the_others',
            'masked_before_the_exponential', 'zeros_among_the_others', 'info_nce', 'exponential_overflows',
-           'mean_of_scores', 'row_by_row', 'constant_critic_knows_nothing', 'diagonal_only_in_the_first_term']
+           'mean_of_scores', 'row_by_row', 'largest_of_the_whole_table', 'largest_not_put_back',
+           'largest_of_the_others', 'clipped_at_zero', 'second_term_added', 'constant_critic_knows_nothing',
+           'true_pairs_only_in_the_first_term']
 
 # %% ../../nbs/exercises/lesson_3.ipynb #49783f14
 import numpy as np
@@ -53,24 +55,26 @@ def weighted_already(joint):
     return joint * best_critic(joint)
 
 def _but_for_a_constant(function, joint):
-    "A constant cancels in the bound, so it makes no difference here: the mean is taken out."
+    "(Both are shown after their own mean is subtracted: a constant makes no difference.)"
     scores = plain(function(joint))
-    return scores - scores.mean() if isinstance(scores, np.ndarray) and scores.ndim else scores
+    return scores - scores.mean() if isinstance(scores, np.ndarray) else scores
 
 CRITIC = Exercise(3, best_critic, cases=tuple((np.array(table),) for table in ([[.4, .1], [.1, .4]], [[.5, .2], [.1, .2]], [[.2, .1, .1], [.05, .3, .25]])),
-                  mistakes=(ratio_itself, only_the_pairs, chance_over_pairs, one_side_only, the_other_side_only, difference_for_ratio, probability_of_a_true_pair, weighted_already), through=_but_for_a_constant)
+                  mistakes=(ratio_itself, only_the_pairs, chance_over_pairs, one_side_only, the_other_side_only, difference_for_ratio, probability_of_a_true_pair, weighted_already), through=_but_for_a_constant, nats=True)
 
 # %% ../../nbs/exercises/lesson_3.ipynb #5784f67e
+def donsker_varadhan(scores):
+    "mean of the diagonal − log of the mean exponential of all others, for scores f(x_i, y_j) [N, N]."
+    others = scores[~np.eye(len(scores), dtype=bool)]
+    largest = others.max()
+    return scores.diagonal().mean() - (largest + np.log(np.exp(others - largest).mean()))
+
 def _off_diagonal(scores):
     return scores[~np.eye(len(scores), dtype=bool)]
 
 def _log_mean_exp(scores):
     top = scores.max()
     return top + np.log(np.exp(scores - top).mean())
-
-def donsker_varadhan(scores):
-    "mean of the diagonal − log of the mean exponential of all others, for scores f(x_i, y_j) [N, N]."
-    return scores.diagonal().mean() - _log_mean_exp(_off_diagonal(scores))
 
 def missing_log(scores):
     "The log before the mean of exponentials is missing. With a critic of zeros you get −1 where it has to be 0."
@@ -103,12 +107,12 @@ def diagonal_among_the_others(scores):
 
 def masked_before_the_exponential(scores):
     "You set the diagonal to 0 before taking exponentials, and exp(0) = 1 was added N times. Mask with −∞, or choose the other entries."
-    masked = np.where(np.eye(len(scores), dtype=bool), 0, scores)
-    return scores.diagonal().mean() - np.log(np.exp(masked).sum() / (len(scores) * (len(scores) - 1)))
+    N = len(scores)
+    return scores.diagonal().mean() - _log_mean_exp(scores * (1 - np.eye(N))) - np.log(N / (N - 1))
 
 def zeros_among_the_others(scores):
     "You set the diagonal to 0 and average over all N² exponentials, N of which are exp(0) = 1. Choose the other entries, or mask with −∞ and divide by N(N−1)."
-    return scores.diagonal().mean() - np.log(np.exp(scores * (1 - np.eye(len(scores)))).mean())
+    return scores.diagonal().mean() - _log_mean_exp(scores * (1 - np.eye(len(scores))))
 
 def info_nce(scores):
     "That is InfoNCE: a softmax in each row, with the true pair in it, and log N added. It is a bound too, but another one. Here all false pairs are under one logarithm, without the true ones."
@@ -126,20 +130,41 @@ def row_by_row(scores):
     "You take a logarithm for each row and then the mean: that is another bound (InfoNCE's kind). Here all N(N−1) pairs are under one logarithm."
     return scores.diagonal().mean() - np.mean([_log_mean_exp(np.delete(row, i)) for i, row in enumerate(scores)])
 
-def constant_critic_knows_nothing(mine):
-    "A critic that gives every pair the same score tells nothing: the value must be 0."
-    return abs(mine(np.full((5, 5), 3.))) < 1e-6
+def largest_of_the_whole_table(scores):
+    "You take out the largest score of the whole table. Where the true pairs are far ahead, every exponential of the others becomes 0, and its log −∞: take the largest of the false pairs."
+    others, largest = _off_diagonal(scores), scores.max()
+    return scores.diagonal().mean() - largest - np.log(np.exp(others - largest).mean())
 
-def diagonal_only_in_the_first_term(mine):
-    "When the scores of the true pairs rise by 1, the value must rise by 1: they stand in the first term only."
-    scores = np.array([[1., 0., 2.], [0., 1., 0.], [1., 1., 0.]])
-    return abs(mine(scores + np.eye(3)) - mine(scores) - 1) < 1e-6
+def largest_not_put_back(scores):
+    "You take the largest score out before the exponential and do not put it back: add it behind the logarithm."
+    others = _off_diagonal(scores)
+    return scores.diagonal().mean() - np.log(np.exp(others - others.max()).mean())
+
+def largest_of_the_others(scores):
+    "You subtract the largest score of the others. The log of the mean exponential is at most that, and all of them have a say in it."
+    return scores.diagonal().mean() - _off_diagonal(scores).max()
+
+def clipped_at_zero(scores):
+    "A lower bound may be negative, when a critic prefers false pairs: do not clip it at 0."
+    return max(donsker_varadhan(scores), 0.)
+
+def second_term_added(scores):
+    "The second term is added. High scores for false pairs speak against a critic: subtract it."
+    return scores.diagonal().mean() + _log_mean_exp(_off_diagonal(scores))
+
+def constant_critic_knows_nothing():
+    "A critic that gives every pair the same score tells nothing: the value must be 0."
+    return np.full((5, 5), 3.),
+
+def true_pairs_only_in_the_first_term():
+    "All true pairs have the score 3 and all others 0, so the second term is log 1 = 0: the value must be 3."
+    return 3 * np.eye(4),
 
 _random = np.random.default_rng(0).normal(size=(4, 4))
-VALUE = Exercise(3, donsker_varadhan, cases=((np.array([[1., 0.], [0., 1.]]),), (np.array([[2., -1., 0.], [.5, 1., -2.], [0., 1., 3.]]),), (_random,), (np.full((3, 3), 2.),), (np.array([[1000., 990.], [980., 1000.]]),)),
+VALUE = Exercise(3, donsker_varadhan, cases=((np.array([[1., 0.], [0., 1.]]),), (np.array([[2., -1., 0.], [.5, 1., -2.], [0., 1., 3.]]),), (_random,), (np.full((3, 3), 2.),), (np.array([[1000., 990.], [980., 1000.]]),), (np.array([[1000., 0.], [0., 1000.]]),), (np.array([[-300., -310.], [-320., -300.]]),)),
                  mistakes=(missing_log, wrong_normaliser, divided_by_all, divided_by_one_row, not_divided, diagonal_added_up, diagonal_among_the_others, masked_before_the_exponential, zeros_among_the_others,
-                           info_nce, exponential_overflows, mean_of_scores, row_by_row),
-                 properties=(constant_critic_knows_nothing, diagonal_only_in_the_first_term))
+                           info_nce, exponential_overflows, mean_of_scores, row_by_row, largest_of_the_whole_table, largest_not_put_back, largest_of_the_others, clipped_at_zero, second_term_added),
+                 properties=(constant_critic_knows_nothing, true_pairs_only_in_the_first_term), nats=True)
 
 # %% ../../nbs/exercises/lesson_3.ipynb #19827f12
 BY_HAND = Question(3, "two_pairs", "Two pairs, scores [[2, 0], [0, 2]]. What is the Donsker–Varadhan value?", 2., "The true pairs have 2 on average, the others exp(0) = 1, and log 1 = 0.",

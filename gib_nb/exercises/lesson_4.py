@@ -4,17 +4,17 @@
 
 # %% auto #0
 __all__ = ['X', 'EPSILON', 'NOISY', 'PLUG_IN', 'ALTERNATE', 'WHY_INNER', 'FRESH', 'EXERCISES', 'noisy', 'variance_for_deviation',
-           'half_the_log', 'signal_forgotten', 'log_left_alone', 'root_of_the_log', 'signal_scaled',
-           'the_noise_that_is_given', 'plug_in', 'half_forgotten', 'variance_for_a_deviation', 'added_up',
-           'one_bell_for_all', 'mean_of_two_logs', 'ratio_without_log', 'two_missing', 'deviation_for_variance',
-           'log_of_the_mean', 'other_bell_only', 'alternate', 'outer_first', 'outer_inside', 'one_inner_step',
-           'inner_loop_once', 'numbers_exchanged', 'levels_exchanged', 'no_outer_step', 'levels_apart',
-           'the_last_outer_step']
+           'half_the_log', 'signal_forgotten', 'log_left_alone', 'root_of_the_log', 'signal_scaled', 'noise_subtracted',
+           'plug_in', 'half_forgotten', 'variance_for_a_deviation', 'added_up', 'one_bell_for_all', 'mean_of_two_logs',
+           'ratio_without_log', 'two_missing', 'deviation_for_variance', 'log_of_the_mean', 'other_bell_only',
+           'clipped_at_zero', 'alternate', 'outer_first', 'outer_inside', 'one_inner_step', 'inner_loop_once',
+           'numbers_exchanged', 'levels_exchanged', 'no_outer_step', 'levels_apart', 'the_last_outer_step',
+           'steps_not_called']
 
 # %% ../../nbs/exercises/lesson_4.ipynb #620fd2ad
 import numpy as np
 
-from .base import Exercise, Question, plain
+from .base import Exercise, Question
 
 # %% ../../nbs/exercises/lesson_4.ipynb #8ef4f88a
 def noisy(x, epsilon, log_variance):
@@ -45,20 +45,22 @@ def signal_scaled(x, epsilon, log_variance):
     "You scale the signal too. Then the share of noise stays the same, and with it the information."
     return np.exp(log_variance / 2) * (x + epsilon)
 
-def the_noise_that_is_given(mine):
-    "Two calls with the same ε gave different values: noise was drawn anew. Then y jumps each time σ² moves a little, and has no slope. Use the ε that is given."
-    return np.array_equal(plain(mine(X, EPSILON, 0.)), plain(mine(X, EPSILON, 0.)))
+def noise_subtracted(x, epsilon, log_variance):
+    "The noise is subtracted. Its law is the same with either sign, but the ε that is given is to be added: Y = X + σ ε."
+    return x - np.exp(log_variance / 2) * epsilon
 
 X, EPSILON = np.array([1., -1., 1., -1., -1.]), np.array([.3, -1.2, .7, 2.1, -.4])
-NOISY = Exercise(4, noisy, cases=tuple((X, EPSILON, value) for value in (0., np.log(4.), np.log(.2))), mistakes=(variance_for_deviation, half_the_log, signal_forgotten, log_left_alone, root_of_the_log, signal_scaled), properties=(the_noise_that_is_given,))
+NOISY = Exercise(4, noisy, cases=tuple((X, EPSILON, value) for value in (0., np.log(4.), np.log(.2))), mistakes=(variance_for_deviation, half_the_log, signal_forgotten, log_left_alone, root_of_the_log, signal_scaled, noise_subtracted))
 
 # %% ../../nbs/exercises/lesson_4.ipynb #f00b9060
-def _bell(y, centre, variance):
-    return np.exp(-(y - centre) ** 2 / (2 * variance))
-
 def plug_in(x, y, variance):
     "Mean of log p(y|x)/p(y) for signs x [N], equally likely, and y ~ N(x, σ²) [N]; nats."
-    return np.log(_bell(y, x, variance) / ((_bell(y, 1, variance) + _bell(y, -1, variance)) / 2)).mean()
+    def bell(centre):
+        return np.exp(-(y - centre) ** 2 / (2 * variance))
+    return np.log(bell(x) / ((bell(1) + bell(-1)) / 2)).mean()
+
+def _bell(y, centre, variance):
+    return np.exp(-(y - centre) ** 2 / (2 * variance))
 
 def half_forgotten(x, y, variance):
     "p(y) is the mean of the two bells, not their sum: each sign has probability ½. You are log 2 too low everywhere."
@@ -100,10 +102,14 @@ def other_bell_only(x, y, variance):
     "You divide by the bell of the other sign. p(y) is the density of y when the sign is not known: the mean of both bells."
     return np.log(_bell(y, x, variance) / _bell(y, -x, variance)).mean()
 
+def clipped_at_zero(x, y, variance):
+    "The mean over a sample may be below 0 by bad luck, though information is not: do not clip it."
+    return max(plug_in(x, y, variance), 0.)
+
 _draw = np.random.default_rng(0)
 _signs, _noise = _draw.choice([-1., 1.], 200), _draw.normal(size=200)
-PLUG_IN = Exercise(4, plug_in, cases=((X, noisy(X, EPSILON, 0.), 1.),) + tuple((_signs, noisy(_signs, _noise, np.log(variance)), variance) for variance in (.2, 5.)),
-                   mistakes=(half_forgotten, variance_for_a_deviation, added_up, one_bell_for_all, mean_of_two_logs, ratio_without_log, two_missing, deviation_for_variance, log_of_the_mean, other_bell_only))
+PLUG_IN = Exercise(4, plug_in, cases=((X, noisy(X, EPSILON, 0.), 1.),) + tuple((_signs, noisy(_signs, _noise, np.log(variance)), variance) for variance in (.2, 5.)) + ((X, X * [-.5, .3, .2, -.4, .1], 1.),),
+                   mistakes=(half_forgotten, variance_for_a_deviation, added_up, one_bell_for_all, mean_of_two_logs, ratio_without_log, two_missing, deviation_for_variance, log_of_the_mean, other_bell_only, clipped_at_zero), nats=True)
 
 # %% ../../nbs/exercises/lesson_4.ipynb #c8664661
 def alternate(inner_step, outer_step, epochs, T):
@@ -166,12 +172,17 @@ def the_last_outer_step(inner_step, outer_step, epochs, T):
         inner_step()
     outer_step()
 
+def steps_not_called(inner_step, outer_step, epochs, T):
+    "No step was taken. Call them: `inner_step()` and `outer_step()`, with parentheses; nothing has to be returned."
+    return ([inner_step] * T + [outer_step]) * epochs
+
 def _written_down(function, epochs, T):
+    "(Each i is an inner step, each o an outer one.)"
     calls = []
     function(lambda: calls.append("i"), lambda: calls.append("o"), epochs, T)
     return "".join(calls) or None
 
-ALTERNATE = Exercise(4, alternate, cases=((2, 3), (3, 4)), through=_written_down, mistakes=(outer_first, outer_inside, one_inner_step, inner_loop_once, numbers_exchanged, levels_exchanged, no_outer_step, levels_apart, the_last_outer_step))
+ALTERNATE = Exercise(4, alternate, cases=((2, 3), (3, 4)), through=_written_down, mistakes=(outer_first, outer_inside, one_inner_step, inner_loop_once, numbers_exchanged, levels_exchanged, no_outer_step, levels_apart, the_last_outer_step, steps_not_called))
 
 # %% ../../nbs/exercises/lesson_4.ipynb #edbca84b
 WHY_INNER = Question(4, "one_step", "With T = 1 and a new critic in each epoch the estimate of I(X;Y) stays near 0. Does that show that little information is left?", "d",

@@ -6,9 +6,10 @@
 __all__ = ['NODES', 'BATCH', 'READOUT', 'S', 'EMBEDDING', 'BOUND', 'BLIND', 'DIVISOR', 'EXERCISES', 'mean_readout', 'whole_batch',
            'summed', 'divided_by_the_batch', 'largest_value', 'last_node_wins', 'one_size_for_all', 'first_node',
            'subgraph_embedding', 'the_rest', 'hard_choice', 'divided_by_mass', 'divided_by_nodes', 'both_rows',
-           'batch_mixed', 'not_weighted', 'label_bound', 'log_before_q_missing', 'entropy_of_the_label_missing',
-           'as_printed', 'most_likely_class', 'softmax_twice', 'added_up', 'all_classes', 'cross_entropy_added',
-           'classes_even', 'blind_guess_tells_nothing']
+           'batch_mixed', 'not_weighted', 'one_node_of_each', 'label_bound', 'log_before_q_missing',
+           'entropy_of_the_label_missing', 'as_printed', 'most_likely_class', 'softmax_twice', 'added_up',
+           'all_classes', 'cross_entropy_added', 'classes_even', 'cross_entropy_alone', 'divided_by_classes',
+           'clipped_at_zero', 'blind_guess_tells_nothing']
 
 # %% ../../nbs/exercises/lesson_5.ipynb #e157ee85
 import numpy as np
@@ -86,14 +87,22 @@ def not_weighted(x, S, batch, N):
     "S does not enter: that is the vector of the whole graph."
     return summed(x, batch, N)
 
+def one_node_of_each(x, S, batch, N):
+    "out[batch] += … adds only one node per graph: NumPy and torch take the last of several equal indices. Use np.add.at or index_add, or a loop over the graphs."
+    out = np.zeros((N, x.shape[1]))
+    out[batch] += S[:, :1] * x
+    return out
+
 S = np.array([[.9, .1], [.2, .8], [.6, .4], [.5, .5], [1., 0.], [.3, .7], [0., 1.]])
 EMBEDDING = Exercise(5, subgraph_embedding, cases=((NODES, S, BATCH, 3), (NODES[::-1], S, np.array([0, 1, 1, 1, 1, 2, 2]), 3)),
-                     mistakes=(the_rest, hard_choice, divided_by_mass, divided_by_nodes, both_rows, batch_mixed, not_weighted))
+                     mistakes=(the_rest, hard_choice, divided_by_mass, divided_by_nodes, both_rows, batch_mixed, not_weighted, one_node_of_each))
 
 # %% ../../nbs/exercises/lesson_5.ipynb #3c010097
 def label_bound(q, y):
     "H(Y) + mean of log q(y_i|G_sub,i) in nats; q [N, classes] predicted probabilities, y [N] class numbers, H(Y) from their frequencies."
-    return _entropy_of(y) + np.log(q[np.arange(len(y)), y]).mean()
+    share = np.bincount(y) / len(y)
+    share = share[share > 0]
+    return -(share * np.log(share)).sum() + np.log(q[np.arange(len(y)), y]).mean()
 
 def _entropy_of(y):
     share = np.bincount(y)[np.bincount(y) > 0] / len(y)
@@ -135,17 +144,31 @@ def classes_even(q, y):
     "You took log of the number of classes for H(Y). That is right only when all are equally frequent."
     return np.log(q.shape[1]) + np.log(q[np.arange(len(y)), y]).mean()
 
-def blind_guess_tells_nothing(mine):
+def cross_entropy_alone(q, y):
+    "That is the cross entropy: turn its sign and add H(Y)."
+    return -np.log(q[np.arange(len(y)), y]).mean()
+
+def divided_by_classes(q, y):
+    "You divide by the number of classes too, as the mean over a table with one entry in each row does. Divide by the number of graphs."
+    return _entropy_of(y) + np.log(q[np.arange(len(y)), y]).mean() / q.shape[1]
+
+def clipped_at_zero(q, y):
+    "A bound may be below 0: a prediction that is certain and wrong costs more than one that knows nothing. Do not clip it."
+    return max(label_bound(q, y), 0.)
+
+def blind_guess_tells_nothing():
     "Where q is the frequency of the classes and the same for every graph, nothing is told: the bound must be 0."
-    return abs(mine(np.full((4, 2), [.75, .25]), np.array([0, 0, 1, 0]))) < 1e-6
+    return np.full((4, 2), [.75, .25]), np.array([0, 0, 1, 0])
 
 BOUND = Exercise(5, label_bound, cases=((np.array([[.9, .1], [.2, .8], [.7, .3], [.4, .6]]), np.array([0, 1, 0, 1])), (np.array([[.9, .1], [.2, .8], [.3, .7], [.6, .4]]), np.array([0, 1, 0, 0])),
-                                        (np.array([[.5, .3, .2], [.1, .8, .1], [.2, .2, .6]]), np.array([0, 1, 2]))),
-                 mistakes=(log_before_q_missing, entropy_of_the_label_missing, as_printed, most_likely_class, softmax_twice, added_up, all_classes, cross_entropy_added, classes_even), properties=(blind_guess_tells_nothing,))
+                                        (np.array([[.5, .3, .2], [.1, .8, .1], [.2, .2, .6]]), np.array([0, 1, 2])),
+                                        (np.array([[.98, .02], [.99, .01], [.6, .4]]), np.array([0, 1, 1]))),
+                 mistakes=(log_before_q_missing, entropy_of_the_label_missing, as_printed, most_likely_class, softmax_twice, added_up, all_classes, cross_entropy_added, classes_even,
+                           cross_entropy_alone, divided_by_classes, clipped_at_zero), properties=(blind_guess_tells_nothing,), nats=True)
 
 # %% ../../nbs/exercises/lesson_5.ipynb #22325b9b
 BLIND = Question(5, "same_embedding", "A program gives all graphs of a batch the same graph embedding. What does L_MI become in the course of training, for any β?", "a",
-                 "True pairs and false pairs are then the same pairs. By Jensen's inequality no critic gets above 0: the term is there and does nothing.",
+                 "True pairs and false pairs are then the same pairs. The log of a mean exponential is never below the mean itself, so no critic gets above 0: the term is there and does nothing.",
                  replies={"b": "The critic has nothing to tell true pairs from false ones by.", "c": "β scales the value; it does not change what the critic can see.", "d": "Even a perfect critic gives 0 for pairs that carry nothing."},
                  choices={"a": "0, whatever the subgraphs are", "b": "log N, since all pairs look alike", "c": "smaller the larger β is", "d": "unbounded"})
 DIVISOR = Question(5, "divisor", "The paper divides the second term's sum by N, not by N(N−1). What value does a critic of zeros get with N = 11 graphs?", float(-np.log(10)), "−log(N−1) = −2.303. It shifts every reported value and leaves the gradients alone.",

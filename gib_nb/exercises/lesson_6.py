@@ -7,8 +7,10 @@ __all__ = ['TRIANGLES', 'JOINED', 'PATH', 'GRAPHS', 'TABLE', 'SHARES', 'LOSS', '
            'nodes_for_edges', 'each_edge_once', 'one_direction', 'cut_at_a_half', 'both_ends_added', 'same_end_twice',
            'row_shares', 'columns_divided', 'sums_along_the_wrong_axis', 'at_least_one', 'half_and_half', 'softmaxed',
            'by_the_length', 'whole_table_divided', 'empty_row', 'by_the_diagonal', 'by_the_largest',
-           'connectivity_loss', 'shares_forgotten', 'root_forgotten', 'published_variant', 'mean_instead_of_sum',
-           'mean_square', 'empty_side', 'one_row', 'differences_added', 'far_from_zero', 'perfect_split_costs_nothing']
+           'something_small_below', 'small_rows_have_shares_too', 'connectivity_loss', 'shares_forgotten',
+           'root_forgotten', 'published_variant', 'mean_instead_of_sum', 'mean_square', 'empty_side', 'one_row',
+           'differences_added', 'far_from_zero', 'root_of_the_diagonal', 'at_least_one_edge', 'something_small_added',
+           'perfect_split_costs_nothing']
 
 # %% ../../nbs/exercises/lesson_6.ipynb #6e881621
 import numpy as np
@@ -29,7 +31,7 @@ def each_edge_once(S, edge_index):
     return edge_table(S, edge_index) / 2
 
 def one_direction(S, edge_index):
-    "You kept one direction of each edge. From both ends counted, an edge that leaves one side is an edge that comes from the other: take the list as it is."
+    "You kept one direction of each edge. Each edge counts once from each end: use the whole list."
     one = edge_index[:, edge_index[0] < edge_index[1]]
     return edge_table(S, one)
 
@@ -108,13 +110,24 @@ def by_the_largest(M):
     largest = M.max(1, keepdims=True)
     return M / np.where(largest > 0, largest, 1)
 
-SHARES = Exercise(6, row_shares, cases=tuple((np.array(M, dtype=float),) for M in ([[6, 1], [1, 6]], [[2, 3], [1, 4]], [[14, 0], [0, 0]], [[1, 3], [2, 0]], [[.3, .1], [.1, .5]])),
-                  mistakes=(columns_divided, sums_along_the_wrong_axis, at_least_one, half_and_half, softmaxed, by_the_length, whole_table_divided, empty_row, by_the_diagonal, by_the_largest))
+def something_small_below(M):
+    "Something small is added below the fraction, so the shares do not sum to 1. Only a row of zeros needs care: choose its divisor with np.where."
+    return M / (M.sum(1, keepdims=True) + 1e-5)
+
+def small_rows_have_shares_too():
+    "The rows are small, but the shares are ½ and ½: the value must be 0.5 in each cell."
+    return np.full((2, 2), 1e-3),
+
+SHARES = Exercise(6, row_shares, cases=tuple((np.array(M, dtype=float),) for M in ([[6, 1], [1, 6]], [[2, 3], [1, 4]], [[14, 0], [0, 0]], [[0, 0], [0, 14]], [[1, 3], [2, 0]], [[.3, .1], [.1, .5]])),
+                  mistakes=(columns_divided, sums_along_the_wrong_axis, at_least_one, half_and_half, softmaxed, by_the_length, whole_table_divided, empty_row, by_the_diagonal, by_the_largest, something_small_below),
+                  properties=(small_rows_have_shares_too,))
 
 # %% ../../nbs/exercises/lesson_6.ipynb #20f3b974
 def connectivity_loss(S, edge_index):
-    "Frobenius norm of row_shares(SᵀAS) − I, of one graph."
-    return np.sqrt(((row_shares(edge_table(S, edge_index)) - np.eye(2)) ** 2).sum())
+    "Frobenius norm of Norm(SᵀAS) − I, of one graph; Norm divides each row by its sum and leaves a row of zeros."
+    M = S[edge_index[0]].T @ S[edge_index[1]]
+    total = M.sum(1, keepdims=True)
+    return np.linalg.norm(M / np.where(total > 0, total, 1) - np.eye(2))
 
 def shares_forgotten(S, edge_index):
     "The counts are compared with 1. Divide each row by its sum first: a large graph is not worse than a small one."
@@ -153,18 +166,31 @@ def far_from_zero(S, edge_index):
     "The identity is not subtracted. Edges that stay at home are what is wanted: they must cost nothing."
     return np.sqrt((row_shares(edge_table(S, edge_index)) ** 2).sum())
 
-def perfect_split_costs_nothing(mine):
-    "Two components, one in and one out: no edge is cut, and the value must be 0."
-    return abs(mine(_columns([1, 1, 0, 0]), np.array([[0, 1, 2, 3], [1, 0, 3, 2]]))) < 1e-6
+def root_of_the_diagonal(S, edge_index):
+    "You take the two diagonal differences only. The Frobenius norm is over all four entries."
+    return np.linalg.norm(row_shares(edge_table(S, edge_index)).diagonal() - 1)
 
-LOSS = Exercise(6, connectivity_loss, cases=(*GRAPHS, (_columns([1, 1, 1, 1]), PATH)), mistakes=(shares_forgotten, root_forgotten, mean_instead_of_sum, mean_square, empty_side, one_row, published_variant, differences_added, far_from_zero),
+def at_least_one_edge(S, edge_index):
+    "You divide by max(sum, 1). That spares you 0/0, but a row whose sum is small is not divided at all: a soft S has such rows."
+    return np.linalg.norm(at_least_one(edge_table(S, edge_index)) - np.eye(2))
+
+def something_small_added(S, edge_index):
+    "Something small is added below the fraction, so the shares do not sum to 1. Only a row of zeros needs care: choose its divisor with np.where."
+    return np.linalg.norm(something_small_below(edge_table(S, edge_index)) - np.eye(2))
+
+def perfect_split_costs_nothing():
+    "Two components, one in and one out: no edge is cut, and the value must be 0."
+    return _columns([1, 1, 0, 0]), np.array([[0, 1, 2, 3], [1, 0, 3, 2]])
+
+LOSS = Exercise(6, connectivity_loss, cases=(*GRAPHS, (_columns([1, 1, 1, 1]), PATH), (_columns([.99, .98, .97, .99]), PATH)), mistakes=(shares_forgotten, root_forgotten, mean_instead_of_sum, mean_square, empty_side, one_row, published_variant, root_of_the_diagonal, differences_added, far_from_zero,
+                                                                                                            at_least_one_edge, something_small_added),
                 properties=(perfect_split_costs_nothing,))
 
 # %% ../../nbs/exercises/lesson_6.ipynb #482e2c4f
 SQUARE = Question(6, "square_split", "A ring of four nodes, two neighbours in G_sub, the other two out. L_con = ?", 1., "Each side keeps 2 of its 4 edge ends: shares ½, ½, and √(4 · ¼) = 1. The same value as with every node at ½.",
                   {.5: "That is the share of edge ends that are cut. Put the four differences into the norm.", .25: "That is the published code's variant.", 0.: "Two of the four edges are cut. Count what leads from G_sub to the rest.", .7071: "That is one row. The rest has a row too: all four differences count."})
 HALF = Question(6, "all_at_half", "Every node of a graph stands at ½. Where does L_con push them?", "c", "The gradient is 0 at every node of every graph. Someone else has to break the symmetry, and the classification loss does.",
-                replies={"a": "The loss is the same for a subgraph and its complement. It has no reason to prefer in to out.", "b": "Which triangle? Both are equally good, and at ½ the two wishes cancel.", "d": "The value is 1, far from 0. But it is the same in every direction, to first order."},
+                replies={"a": "The loss is the same for a subgraph and its complement. It has no reason to prefer in to out.", "b": "Which piece? Both are equally good, and at ½ the two wishes cancel.", "d": "The value is 1, far from 0. But it is the same in every direction, to first order."},
                 choices={"a": "all of them in", "b": "one piece in, the rest out", "c": "nowhere", "d": "nowhere, since the loss is 0 there"})
 
 EXERCISES = (TABLE, SHARES, LOSS, SQUARE, HALF)

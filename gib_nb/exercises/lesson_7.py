@@ -4,11 +4,12 @@
 
 # %% auto #0
 __all__ = ['RAMP', 'COLLAPSE', 'ATTEMPT', 'WRONG_SIDE', 'FROZEN', 'EXERCISES', 'ramp', 'no_warm_up', 'a_step', 'beyond_one',
-           'ends_with_the_ramp', 'one_epoch_late', 'falls_with_time', 'below_zero', 'reaches_one_too_early', 'collapse',
-           'names_changed_over', 'mean_probability', 'at_the_threshold_too', 'probabilities_not_nodes',
-           'not_one_exception', 'threshold_ignored', 'only_all_in', 'best_attempt', 'chosen_by_test',
-           'collapse_ignored', 'best_test_of_all', 'first_when_all_collapsed', 'largest_loss', 'place_among_the_sound',
-           'the_last']
+           'ends_with_the_ramp', 'one_epoch_late', 'falls_with_time', 'below_zero', 'reaches_one_too_early',
+           'begins_with_zero', 'collapse', 'names_changed_over', 'mean_probability', 'at_the_threshold_too',
+           'probabilities_not_nodes', 'not_one_exception', 'threshold_ignored', 'only_all_in', 'limits_too_wide',
+           'at_the_limit_too', 'best_attempt', 'chosen_by_test', 'collapse_ignored', 'best_test_of_all',
+           'first_when_all_collapsed', 'largest_loss', 'place_among_the_sound', 'the_last', 'last_one_forgotten',
+           'loss_for_number', 'score_for_number', 'score_beside_it']
 
 # %% ../../nbs/exercises/lesson_7.ipynb #91876417
 import numpy as np
@@ -52,8 +53,12 @@ def reaches_one_too_early(epoch, warmup, length):
     "With 1/length per epoch the last epoch of the ramp has full weight already. Here it has length/(length+1)."
     return 0. if epoch < warmup else min(1., (epoch - warmup + 1) / max(length, 1))
 
+def begins_with_zero(epoch, warmup, length):
+    "(epoch − warmup)/length begins the ramp with 0 and rises too fast. Epoch = warmup is the first of the ramp and already has 1/(length+1)."
+    return 0. if epoch < warmup else min(1., (epoch - warmup) / max(length, 1))
+
 RAMP = Exercise(7, ramp, cases=tuple((epoch, warmup, length) for warmup, length in ((4, 3), (0, 4), (2, 1)) for epoch in range(10)),
-                mistakes=(no_warm_up, a_step, beyond_one, ends_with_the_ramp, one_epoch_late, falls_with_time, below_zero, reaches_one_too_early))
+                mistakes=(no_warm_up, a_step, beyond_one, ends_with_the_ramp, one_epoch_late, falls_with_time, below_zero, reaches_one_too_early, begins_with_zero))
 
 # %% ../../nbs/exercises/lesson_7.ipynb #8ab56b5b
 def collapse(p, threshold=.5):
@@ -79,7 +84,7 @@ def probabilities_not_nodes(p, threshold=.5):
     return "all in" if (p > .99).all() else "none in" if (p < .01).all() else None
 
 def not_one_exception(p, threshold=.5):
-    "You ask for all, or none, without exception. One stray node in a thousand hides a collapse then: allow 1 %."
+    "One stray node among three hundred hides the collapse from you. Do not ask for all, or none: more than 99 %, or less than 1 %, is enough."
     return "all in" if (p > threshold).all() else "none in" if not (p > threshold).any() else None
 
 def threshold_ignored(p, threshold=.5):
@@ -90,9 +95,19 @@ def only_all_in(p, threshold=.5):
     "You see one of the two. A subgraph can also be empty."
     return "all in" if (p > threshold).mean() > .99 else None
 
+def limits_too_wide(p, threshold=.5):
+    "Where 98 % of the nodes lie above the threshold, or 2 %, you see a collapse already. The limits are 99 % and 1 %."
+    share = (p > threshold).mean()
+    return "all in" if share > .95 else "none in" if share < .05 else None
+
+def at_the_limit_too(p, threshold=.5):
+    "Where exactly 99 % of the nodes lie above the threshold, or exactly 1 %, you see a collapse. It begins with *more* than 99 %, and *less* than 1 %."
+    share = (p > threshold).mean()
+    return "all in" if share >= .99 else "none in" if share <= .01 else None
+
 _rising = np.linspace(.01, .99, 200)
-COLLAPSE = Exercise(7, collapse, cases=((_rising,), (np.full(50, .6),), (np.full(50, .4),), (np.r_[.2, np.full(300, .9)],), (np.r_[.8, np.full(300, .1)],), (_rising * .2 + .7, .8), (_rising * .2 + .5, .75), (np.full(9, .6), .3), (np.full(20, .999),), (np.full(50, .5),), (np.r_[.9, np.full(200, .999)],)),
-                    mistakes=(names_changed_over, mean_probability, at_the_threshold_too, probabilities_not_nodes, not_one_exception, threshold_ignored, only_all_in))
+COLLAPSE = Exercise(7, collapse, cases=((_rising,), (np.full(50, .6),), (np.full(50, .4),), (np.r_[.2, np.full(300, .9)],), (np.r_[.8, np.full(300, .1)],), (_rising * .2 + .7, .8), (_rising * .2 + .5, .75), (np.full(9, .6), .3), (np.full(20, .999),), (np.full(50, .5),), (np.r_[.9, np.full(200, .999)],), *((np.r_[np.full(inside, .9), np.full(100 - inside, .1)],) for inside in (98, 2, 99, 1))),
+                    mistakes=(names_changed_over, mean_probability, at_the_threshold_too, probabilities_not_nodes, not_one_exception, threshold_ignored, only_all_in, limits_too_wide, at_the_limit_too))
 
 # %% ../../nbs/exercises/lesson_7.ipynb #e4d6bd16
 def best_attempt(valid_loss, test_score, collapsed):
@@ -134,9 +149,25 @@ def the_last(valid_loss, test_score, collapsed):
     "You keep the last attempt. An earlier one may have been better."
     return len(valid_loss) - 1
 
+def last_one_forgotten(valid_loss, test_score, collapsed):
+    "You do not look at the last attempt. It may be the best."
+    return best_attempt(valid_loss[:-1], test_score[:-1], collapsed[:-1])
+
+def loss_for_number(valid_loss, test_score, collapsed):
+    "You return the least loss. Asked is the number of the attempt that has it, counted from 0."
+    return valid_loss[best_attempt(valid_loss, test_score, collapsed)]
+
+def score_for_number(valid_loss, test_score, collapsed):
+    "You return the test score of the right attempt. Asked is its number, counted from 0."
+    return test_score[best_attempt(valid_loss, test_score, collapsed)]
+
+def score_beside_it(valid_loss, test_score, collapsed):
+    "You return the test score too. Return the number alone: how well that attempt does on the test may be asked afterwards."
+    return best_attempt(valid_loss, test_score, collapsed), score_for_number(valid_loss, test_score, collapsed)
+
 ATTEMPT = Exercise(7, best_attempt, cases=tuple((np.array(loss), np.array(score), np.array(bad)) for loss, score, bad in (
-    ([.5, .3, .4, .6], [.7, .8, .9, .75], [False, True, False, False]), ([.2, .4, .3, .5], [.9, .6, .8, .7], [False] * 4), ([.4, .2, .9, .7], [.5, .6, .9, .7], [True] * 4), ([.1, .6, .5, .55], [.97, .95, .7, .8], [True, False, False, False]))),
-                   mistakes=(chosen_by_test, collapse_ignored, best_test_of_all, first_when_all_collapsed, largest_loss, place_among_the_sound, the_last))
+    ([.5, .3, .4, .6], [.7, .8, .9, .75], [False, True, False, False]), ([.2, .4, .3, .5], [.9, .6, .8, .7], [False] * 4), ([.4, .2, .9, .7], [.5, .6, .9, .7], [True] * 4), ([.1, .6, .5, .55], [.97, .95, .7, .8], [True, False, False, False]), ([.6, .5, .4], [.8, .9, .7], [False] * 3))),
+                   mistakes=(chosen_by_test, collapse_ignored, best_test_of_all, first_when_all_collapsed, largest_loss, place_among_the_sound, the_last, last_one_forgotten, loss_for_number, score_for_number, score_beside_it))
 
 # %% ../../nbs/exercises/lesson_7.ipynb #ca49f9e3
 WRONG_SIDE = Question(7, "wrong_side", "Accuracy .99, and the ROC-AUC of the mask against the true motif is .02. What has happened?", "b",

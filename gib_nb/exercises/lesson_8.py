@@ -5,11 +5,12 @@
 # %% auto #0
 __all__ = ['CHAIN', 'RING', 'PIECE', 'BIAS', 'FRONTIER', 'KEEP_ALL', 'CUT', 'EXERCISES', 'largest_piece', 'all_chosen',
            'through_the_gap', 'atoms_without_bonds_forgotten', 'one_end_is_enough', 'removed_while_walking',
-           'last_of_equal_pieces', 'first_piece', 'neighbours_only', 'smallest_piece', 'one_way_bonds', 'property_bias',
-           'with_its_sign', 'invalid_ones_spread', 'invalid_ones_are_zero', 'invalid_ones_are_perfect',
+           'last_of_equal_pieces', 'first_piece', 'neighbours_only', 'smallest_piece', 'one_way_bonds',
+           'first_met_of_equal_pieces', 'bonds_gone_through_once', 'atoms_in_no_bond_forgotten', 'pieces_never_joined',
+           'property_bias', 'with_its_sign', 'invalid_ones_spread', 'invalid_ones_are_zero', 'invalid_ones_are_perfect',
            'absolute_of_the_mean', 'relative', 'root_of_the_mean_square', 'added_up', 'squared', 'difference_of_means',
            'bias_at', 'nearest_point', 'step_to_the_left', 'halfway', 'each_list_sorted', 'one_straight_line',
-           'order_ignored', 'best_of_all', 'mean_of_all', 'only_shares_sorted']
+           'order_ignored', 'best_of_all', 'mean_of_all', 'only_shares_sorted', 'two_nearest', 'both_lists_rising']
 
 # %% ../../nbs/exercises/lesson_8.ipynb #262e2f14
 import numpy as np
@@ -19,7 +20,16 @@ from .base import Exercise, Question
 # %% ../../nbs/exercises/lesson_8.ipynb #f6ed365a
 def largest_piece(bonds, chosen):
     "The atom numbers, rising, of the largest connected piece of the chosen atoms; of equal ones that with the lowest atom. bonds: pairs (u, v)."
-    return max(_pieces(bonds, chosen), key=lambda piece: (len(piece), -piece[0]))
+    left, best = set(chosen), []
+    while left:
+        piece, reached = set(), {min(left)}
+        while reached:
+            piece |= reached
+            left -= reached
+            reached = {b for bond in bonds for a, b in (bond, bond[::-1]) if a in piece and b in left}
+        if len(piece) > len(best):
+            best = sorted(piece)
+    return best
 
 def _pieces(bonds, chosen):
     left, pieces = set(chosen), []
@@ -93,10 +103,39 @@ def one_way_bonds(bonds, chosen):
         pieces.append(sorted(piece))
     return max(pieces, key=lambda piece: (len(piece), -piece[0]))
 
+def first_met_of_equal_pieces(bonds, chosen):
+    "Of equal pieces you return the one that the list meets first. Asked is that with the lowest atom, whatever the order of the list."
+    return max(sorted(_pieces(bonds, chosen), key=lambda piece: min(map(chosen.index, piece))), key=len)
+
+def bonds_gone_through_once(bonds, chosen):
+    "You go through the bonds once, and one that came too early in the list is lost. Go on until nothing new comes."
+    def met(atom):
+        piece = {atom}
+        for bond in [bond for bond in bonds if set(bond) <= set(chosen)]:
+            piece |= set(bond) if piece & set(bond) else set()
+        return sorted(piece)
+    return max(map(met, sorted(chosen)), key=len)
+
+def atoms_in_no_bond_forgotten(bonds, chosen):
+    "A chosen atom that stands in no bond at all is missing. It is a piece too: begin from the chosen atoms."
+    return largest_piece(bonds, set(chosen) & {atom for bond in bonds for atom in bond})
+
+def pieces_never_joined(bonds, chosen):
+    "You put each atom into the first piece that it touches. It may touch two, and then these are one piece: join them."
+    pieces = []
+    for atom in sorted(chosen):
+        touched = next((piece for piece in pieces if any({atom, other} == set(bond) for other in piece for bond in bonds)), None)
+        if touched is None:
+            pieces.append([atom])
+        else:
+            touched.append(atom)
+    return max(pieces, key=len)
+
 CHAIN = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 6), (6, 7), (7, 8)]
 RING = [(0, 1), (2, 1), (2, 3), (4, 3), (4, 5), (0, 5), (3, 6), (6, 7)]
-PIECE = Exercise(8, largest_piece, cases=((CHAIN, [0, 1, 4, 5, 6]), (CHAIN, [0, 2, 4, 6, 8]), ([(0, 1), (0, 5), (3, 1)], [4, 3]), (CHAIN, [0, 2, 3, 5, 6, 7]), (RING, [0, 1, 2, 4, 6, 7]), (RING, [5, 4, 3, 6, 7, 1]), (RING, [2, 0, 3, 1]), ([(0, 1), (1, 2), (3, 4), (4, 5), (5, 6)], [0, 2, 3, 5, 6])),
-                 mistakes=(all_chosen, through_the_gap, atoms_without_bonds_forgotten, one_end_is_enough, removed_while_walking, last_of_equal_pieces, first_piece, neighbours_only, smallest_piece, one_way_bonds))
+PIECE = Exercise(8, largest_piece, cases=((CHAIN, [0, 1, 4, 5, 6]), (CHAIN, [0, 2, 4, 6, 8]), ([(0, 1), (0, 5), (3, 1)], [4, 3]), (CHAIN, [0, 2, 3, 5, 6, 7]), (RING, [0, 1, 2, 4, 6, 7]), (RING, [5, 4, 3, 6, 7, 1]), (RING, [2, 0, 3, 1]), ([(0, 1), (1, 2), (3, 4), (4, 5), (5, 6)], [0, 2, 3, 5, 6]), ([(0, 2), (1, 2)], [0, 1, 2]), ([(1, 3)], [0, 1, 2, 3]),
+                                                  ([(1, 2)], [0, 2]), ([CHAIN[i] for i in (1, 0, 3, 2, 5, 4, 7, 6)], list(range(9)))),
+                 mistakes=(all_chosen, through_the_gap, atoms_without_bonds_forgotten, one_end_is_enough, first_met_of_equal_pieces, last_of_equal_pieces, removed_while_walking, pieces_never_joined, bonds_gone_through_once, atoms_in_no_bond_forgotten, first_piece, neighbours_only, smallest_piece, one_way_bonds))
 
 # %% ../../nbs/exercises/lesson_8.ipynb #19559d8e
 def property_bias(molecules, fragments):
@@ -154,7 +193,7 @@ BIAS = Exercise(8, property_bias, cases=tuple((np.array(molecules), np.array(fra
 
 # %% ../../nbs/exercises/lesson_8.ipynb #fab63361
 def bias_at(share, shares, biases):
-    "The bias of a method at a share of atoms, on straight lines between the points (shares, biases) [K] of its frontier, in any order."
+    "The bias of a method at a share of atoms within its frontier, on straight lines between the points (shares, biases) [K] of its frontier, in any order."
     order = np.argsort(shares)
     return np.interp(share, shares[order], biases[order])
 
@@ -174,7 +213,7 @@ def halfway(share, shares, biases):
     return biases[order][right - 1:right + 1].mean()
 
 def each_list_sorted(share, shares, biases):
-    "You sorted both lists, each by itself. A share and its bias belong together: sort pairs."
+    "You sorted both lists, each by itself, the biases from high to low. A share and its bias belong together: sort pairs."
     return np.interp(share, np.sort(shares), -np.sort(-biases))
 
 def one_straight_line(share, shares, biases):
@@ -197,8 +236,17 @@ def only_shares_sorted(share, shares, biases):
     "You sorted the shares and left the biases where they were. They belong together in pairs."
     return np.interp(share, np.sort(shares), biases)
 
-FRONTIER = Exercise(8, bias_at, cases=((.4, np.array([.1, .3, .5, .9]), np.array([.8, .5, .3, .1])), (.6, np.array([.9, .1, .5]), np.array([.12, .7, .3])), (.32, np.array([.5, .9, .3, .1]), np.array([.3, .1, .45, .8])), (.4, np.array([.5, .1, .9, .3]), np.array([.2, .6, .1, .7]))),
-                    mistakes=(nearest_point, step_to_the_left, halfway, each_list_sorted, one_straight_line, order_ignored, best_of_all, mean_of_all, only_shares_sorted))
+def two_nearest(share, shares, biases):
+    "You draw the line through the two nearest points. Both may lie on one side of the share: take the nearest below it and the nearest above."
+    i, k = np.abs(shares - share).argsort()[:2]
+    return biases[i] + (biases[k] - biases[i]) * (share - shares[i]) / (shares[k] - shares[i])
+
+def both_lists_rising(share, shares, biases):
+    "You sorted both lists, each by itself, from low to high. A share and its bias belong together: sort pairs."
+    return np.interp(share, np.sort(shares), np.sort(biases))
+
+FRONTIER = Exercise(8, bias_at, cases=((.4, np.array([.1, .3, .5, .9]), np.array([.8, .5, .3, .1])), (.6, np.array([.9, .1, .5]), np.array([.12, .7, .3])), (.32, np.array([.5, .9, .3, .1]), np.array([.3, .1, .45, .8])), (.4, np.array([.5, .1, .9, .3]), np.array([.2, .6, .1, .7])), (.62, np.array([.5, .1, .9, .45]), np.array([.3, .8, .1, .35]))),
+                    mistakes=(nearest_point, step_to_the_left, halfway, each_list_sorted, one_straight_line, order_ignored, best_of_all, mean_of_all, only_shares_sorted, both_lists_rising, two_nearest))
 
 # %% ../../nbs/exercises/lesson_8.ipynb #0d2a860f
 KEEP_ALL = Question(8, "keep_everything", "A method keeps the whole molecule. What is its bias?", 0., "The best bias there can be, and nothing was explained. Bias means something only beside the share of atoms that was kept.",

@@ -4,11 +4,13 @@
 
 # %% auto #0
 __all__ = ['LINE', 'SCORE', 'REAL', 'PRECISION', 'AUC', 'KEEP', 'COMPLEMENT', 'EXERCISES', 'line_graph', 'neighbours_of_itself',
-           'twice_each', 'head_to_tail', 'same_place', 'edges_themselves', 'those_apart', 'precision_recall',
-           'changed_over', 'none_kept', 'zero_when_none_is_kept', 'at_the_threshold_too', 'threshold_ignored',
-           'shares_of_edges', 'missed_for_recall', 'accuracy_for_precision', 'over_all_edges', 'below_the_threshold',
-           'noise_found', 'roc_auc', 'ties_lost', 'ties_won', 'ties_left_out', 'turned_when_below_a_half',
-           'not_divided', 'over_all_pairs', 'against_all', 'noise_ahead', 'cut_at_a_half']
+           'twice_each', 'head_to_tail', 'same_place', 'edges_themselves', 'those_apart', 'one_comparison_missing',
+           'sorted_by_j', 'precision_recall', 'changed_over', 'none_kept', 'zero_when_none_is_kept',
+           'at_the_threshold_too', 'threshold_ignored', 'shares_of_edges', 'missed_for_recall',
+           'accuracy_for_precision', 'over_all_edges', 'below_the_threshold', 'noise_found', 'false_alarms_for_recall',
+           'precision_over_all_edges', 'added_edges_counted', 'roc_auc', 'ties_lost', 'ties_won', 'ties_left_out',
+           'turned_when_below_a_half', 'not_divided', 'over_all_pairs', 'against_all', 'noise_ahead', 'cut_at_a_half',
+           'place_by_place', 'over_the_square', 'ahead_minus_behind', 'average_precision']
 
 # %% ../../nbs/exercises/lesson_9.ipynb #510151b7
 import numpy as np
@@ -17,7 +19,7 @@ from .base import Exercise, Question
 
 # %% ../../nbs/exercises/lesson_9.ipynb #9989e77e
 def line_graph(edges):
-    "Pairs (i, j), i < j, of edges that share an end, in order; edges: a list of pairs (u, v), each edge once."
+    "Pairs (i, j), i < j, of edges that share an end, sorted by i, then by j; edges: a list of pairs (u, v), each edge once."
     return [[i, j] for i in range(len(edges)) for j in range(i + 1, len(edges)) if set(edges[i]) & set(edges[j])]
 
 def neighbours_of_itself(edges):
@@ -44,7 +46,15 @@ def those_apart(edges):
     "These are the pairs that share no end."
     return [[i, j] for i in range(len(edges)) for j in range(i + 1, len(edges)) if not set(edges[i]) & set(edges[j])]
 
-LINE = Exercise(9, line_graph, cases=(([(0, 1), (1, 2), (2, 3)],), ([(0, 1), (0, 2), (1, 2), (2, 3)],), ([(0, 1), (2, 1), (2, 3), (0, 3), (4, 5)],)), mistakes=(neighbours_of_itself, twice_each, head_to_tail, same_place, edges_themselves, those_apart))
+def one_comparison_missing(edges):
+    "Two edges have four pairs of ends. You do not compare the first end of the earlier edge with the second end of the later one."
+    return [[i, j] for i, j in line_graph(edges) if edges[i][0] == edges[j][0] or edges[i][1] in edges[j]]
+
+def sorted_by_j(edges):
+    "The pairs are right, but sorted by j. Sort them by i, and those with the same i by j."
+    return sorted(line_graph(edges), key=lambda pair: pair[::-1])
+
+LINE = Exercise(9, line_graph, cases=(([(0, 1), (1, 2), (2, 3)],), ([(0, 1), (0, 2), (1, 2), (2, 3)],), ([(0, 1), (2, 1), (2, 3), (0, 3), (4, 5)],), ([(1, 2), (0, 1), (3, 1), (2, 4)],)), mistakes=(neighbours_of_itself, twice_each, head_to_tail, same_place, edges_themselves, those_apart, sorted_by_j, one_comparison_missing))
 
 # %% ../../nbs/exercises/lesson_9.ipynb #440c1045
 def precision_recall(score, real, threshold):
@@ -104,9 +114,23 @@ def noise_found(score, real, threshold):
     "You measure how well the noise is found. Asked are the real edges."
     return precision_recall(-score, ~real, -threshold)
 
+def false_alarms_for_recall(score, real, threshold):
+    "The second is the share of added edges that were kept, the false-positive rate. Recall is the share of *real* edges that were kept."
+    return precision_recall(score, real, threshold)[0], ((score > threshold) & ~real).sum() / (~real).sum()
+
+def precision_over_all_edges(score, real, threshold):
+    "In precision you divide by the number of all edges. Divide by the kept ones."
+    kept = score > threshold
+    return (kept & real).mean(), (kept & real).sum() / real.sum()
+
+def added_edges_counted(score, real, threshold):
+    "You count the kept edges that were *added*. Count those that are real: they are what should be found."
+    return precision_recall(score, ~real, threshold)
+
 SCORE, REAL = np.array([.9, .8, .75, .6, .4, .3, .2]), np.array([True, True, False, True, True, False, True])
 PRECISION = Exercise(9, precision_recall, cases=((SCORE, REAL, .5), (SCORE, REAL, .25), (SCORE, REAL, .85), (SCORE, REAL, .95), (SCORE[::-1], REAL, .35), (SCORE, REAL, .4)),
-                     mistakes=(changed_over, none_kept, zero_when_none_is_kept, at_the_threshold_too, threshold_ignored, shares_of_edges, missed_for_recall, accuracy_for_precision, over_all_edges, below_the_threshold, noise_found))
+                     mistakes=(changed_over, none_kept, zero_when_none_is_kept, at_the_threshold_too, threshold_ignored, shares_of_edges, missed_for_recall, accuracy_for_precision, over_all_edges, below_the_threshold, noise_found,
+                               false_alarms_for_recall, precision_over_all_edges, added_edges_counted))
 
 # %% ../../nbs/exercises/lesson_9.ipynb #527fbef1
 def roc_auc(score, real):
@@ -152,8 +176,26 @@ def cut_at_a_half(score, real):
     "You cut the scores at ½ first. The ROC curve knows no threshold: only the order counts."
     return roc_auc((score > .5).astype(float), real)
 
+def place_by_place(score, real):
+    "You compare the first real edge with the first added one, the second with the second, and so on. Compare each real edge with every added one."
+    return np.mean([(a > b) + (a == b) / 2 for a, b in zip(score[real], score[~real])])
+
+def over_the_square(score, real):
+    "You divide by the square of the number of edges. Divide by the number of pairs: real edges times added ones."
+    return roc_auc(score, real) * real.sum() * (~real).sum() / len(real) ** 2
+
+def ahead_minus_behind(score, real):
+    "You subtract the pairs in which the added edge is ahead: that is 2·AUC − 1. Count those in which the real one is ahead, ties half."
+    return 2 * roc_auc(score, real) - 1
+
+def average_precision(score, real):
+    "That is average precision, the area under the other curve, of precision and recall. The ROC curve asks for pairs of a real and an added edge."
+    from sklearn.metrics import average_precision_score
+    return average_precision_score(real, score)
+
 AUC = Exercise(9, roc_auc, cases=((SCORE, REAL), (np.array([.3, .3, .7, .7, .1, .2]), np.array([True, False, True, True, False, True])), (np.array([3., 2., 2., 5.]), np.array([True, False, True, False])), (np.array([.2, .4, .9, .8]), np.array([True, True, False, False]))),
-               mistakes=(ties_lost, ties_won, ties_left_out, turned_when_below_a_half, not_divided, over_all_pairs, against_all, noise_ahead, cut_at_a_half))
+               mistakes=(ties_lost, ties_won, ties_left_out, turned_when_below_a_half, not_divided, over_all_pairs, against_all, noise_ahead, cut_at_a_half,
+                         place_by_place, over_the_square, ahead_minus_behind, average_precision))
 
 # %% ../../nbs/exercises/lesson_9.ipynb #b5768640
 KEEP = Question(9, "keep_every_edge", "A graph gets 30 % redundant edges: three for each ten real ones. Keep every edge. What is the precision?", 1 / 1.3, "10 of 13 edges are real: .769, and recall is 1. A method that reports a precision of .692 is below this.",
