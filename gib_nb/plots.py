@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['BLUE', 'ORANGE', 'GREEN', 'RED', 'PURPLE', 'SKY', 'GREY', 'BLACK', 'AXIS', 'shade', 'graph_layout', 'draw_graph',
-           'graph_svg', 'figure', 'probability_figure']
+           'graph_svg', 'figure', 'sweep_figure', 'probability_figure']
 
 # %% ../nbs/15_plots.ipynb #625f717e
 import html
@@ -199,6 +199,23 @@ def _merged(below, above):
     "The entries of both dicts, those of `above` where both have one; dicts in them are merged in turn."
     both = {name: _merged(below[name], value) for name, value in above.items() if isinstance(value, dict) and isinstance(below.get(name), dict)}
     return {**below, **above, **both}
+
+# %% ../nbs/15_plots.ipynb #06301982
+def sweep_figure(
+    table,          # DataFrame as from `sweep`
+    x: str,         # a setting, on the axis
+    y: str = "score",  # a measure
+    by: str | None = None,  # a setting with a curve for each of its values
+):  # plotly figure
+    "Mean and standard deviation of a measure; ValueError for a column that is not there."
+    for name in filter(None, (x, y, by)):
+        if name not in table:
+            raise ValueError(f"expected one of the columns {', '.join(table.columns)} (got {name!r})")
+    traces = []
+    for name, part in table.groupby(by) if by else [("", table)]:
+        found = part.groupby(x)[y].agg(["mean", "std"]).fillna(0)
+        traces.append(dict(type="scatter", mode="lines+markers", name=f"{by} {name}" if by else "", x=found.index.tolist(), y=found["mean"].tolist(), error_y=dict(array=found["std"].tolist())))
+    return figure(traces, x, y, height=300, width=560, showlegend=by is not None)
 
 # %% ../nbs/15_plots.ipynb #9d2da57a
 def probability_figure(

@@ -591,3 +591,24 @@ def test_every_table_has_its_room_and_defaults(table):
     cell = getattr(room, f"{table}_cell")
     import inspect
     assert cells and all(inspect.signature(cell).bind(**each) for each in cells)
+
+
+# ---- sweeps
+
+def test_sweep_trains_every_combination_once(tmp_path, capsys):
+    words = ["sweep", "motif", "--no-progress", "--out", str(tmp_path), *WORDS, "--epochs", "4", "--seed", "0", "1"]
+    assert cli.main([*words, "--beta", "0", "0.1"]) == 0
+    said = capsys.readouterr().out
+    assert "0.0" in said and "±" in said and "every row is in" in said
+    files = set((tmp_path / "cells").iterdir())
+    assert len(files) == 4 and cli.main([*words, "--beta", "0.1", "1"]) == 0 and len(set((tmp_path / "cells").iterdir()) - files) == 2
+    rows = list(csv.DictReader(open(tmp_path / "sweep.csv")))
+    assert [(row["beta"], row["seed"]) for row in rows] == [("0.1", "0"), ("0.1", "1"), ("1.0", "0"), ("1.0", "1")] and {row["epochs"] for row in rows} == {"4"}
+
+
+def test_sweep_says_what_is_wrong(tmp_path, capsys):
+    assert cli.main(["sweep", "motif", "--beta", "-1", "--out", str(tmp_path)]) == 1 and "beta as a number ≥ 0" in capsys.readouterr().err
+    assert cli.main(["sweep", "motif", "--fold", "11", "--out", str(tmp_path)]) == 1 and "fold as a number from 0 to 9" in capsys.readouterr().err
+    assert cli.main(["sweep", "nothing", "--out", str(tmp_path)]) == 1 and "MUTAG" in capsys.readouterr().err
+    assert cli.main(["sweep", "motif", "--learning-rate", "1e30", "--no-progress", "--out", str(tmp_path), *WORDS[:-2][: WORDS.index("--learning-rate")]]) == 1
+    assert "1 cells failed, for the reason in the column error" in capsys.readouterr().out

@@ -204,3 +204,12 @@ def test_probability_figure_counts_all_nodes():
     del graphs[0].node_mask
     (bar,) = plots.probability_figure(trainer, graphs).data
     assert bar.y.sum() == 5
+
+
+def test_sweep_figure_has_a_curve_for_each_value():
+    import pandas
+    table = pandas.DataFrame({"beta": [0, 0, 1, 1] * 2, "T": [1] * 4 + [5] * 4, "score": [.2, .4, 1., 1., .5, .5, .6, .8]})
+    figure = plots.sweep_figure(table, "beta", by="T")
+    assert [trace.name for trace in figure.data] == ["T 1", "T 5"] and np.allclose(figure.data[0].y, [.3, 1.]) and np.allclose(figure.data[1].error_y.array, [0, .2 / 2 ** .5])
+    with pytest.raises(ValueError, match="one of the columns beta, T, score .got 'accuracy'"):
+        plots.sweep_figure(table, "beta", "accuracy")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from gib_nb.data import motif_dataset
-from gib_nb.sweep import cell_key, code_version, completed, frame, grid, label_information, read_cell, run_cells, shorten, spread, surroundings, sweep, sweep_figure, train_cell, write_asset
+from gib_nb.sweep import cell_key, code_version, completed, frame, grid, label_information, read_cell, run_cells, shorten, spread, surroundings, sweep, train_cell, write_asset
 
 
 def noted(x, log):
@@ -181,15 +181,6 @@ def test_a_sweep_that_cannot_work_is_refused_before_it_begins(few, tmp_path, set
     with pytest.raises(ValueError, match=words):
         sweep([QUICK, settings], few, tmp_path, progress=False)
     assert not list(tmp_path.iterdir())
-
-
-def test_sweep_figure_has_a_curve_for_each_value(few):
-    import pandas
-    table = pandas.DataFrame({"beta": [0, 0, 1, 1] * 2, "T": [1] * 4 + [5] * 4, "score": [.2, .4, 1., 1., .5, .5, .6, .8]})
-    figure = sweep_figure(table, "beta", by="T")
-    assert [trace.name for trace in figure.data] == ["1", "5"] and np.allclose(figure.data[0].y, [.3, 1.]) and np.allclose(figure.data[1].error_y.array, [0, .2 / math.sqrt(2)])
-    with pytest.raises(ValueError, match="one of the columns beta, T, score .got 'accuracy'"):
-        sweep_figure(table, "beta", "accuracy")
 
 
 def test_the_code_version_sees_code_and_not_comments(tmp_path, monkeypatch):
