@@ -16,7 +16,7 @@ import torch
 from torch_geometric.data import Data
 
 from gib_nb import cli
-from gib_nb.data import LOADERS, make_dataset, motif_dataset
+from gib_nb.data import LOADERS, load_dataset, make_dataset, motif_dataset
 from gib_nb.molecules import molecule_dataset, property_oracle
 from gib_nb.trainer import GIBConfig, GIBTrainer
 
@@ -595,7 +595,13 @@ def test_every_table_has_its_room_and_defaults(table):
 
 # ---- sweeps
 
-def test_sweep_trains_every_combination_once(tmp_path, capsys):
+@pytest.fixture
+def few_graphs(monkeypatch):
+    from gib_nb import sweep as room
+    monkeypatch.setattr(room, "_loaded", lambda name, root, seed: motif_dataset(60, seed=seed) if name == "motif" else load_dataset(name))
+
+
+def test_sweep_trains_every_combination_once(few_graphs, tmp_path, capsys):
     words = ["sweep", "motif", "--no-progress", "--out", str(tmp_path), *WORDS, "--epochs", "4", "--seed", "0", "1"]
     assert cli.main([*words, "--beta", "0", "0.1"]) == 0
     said = capsys.readouterr().out
@@ -606,7 +612,7 @@ def test_sweep_trains_every_combination_once(tmp_path, capsys):
     assert [(row["beta"], row["seed"]) for row in rows] == [("0.1", "0"), ("0.1", "1"), ("1.0", "0"), ("1.0", "1")] and {row["epochs"] for row in rows} == {"4"}
 
 
-def test_sweep_says_what_is_wrong(tmp_path, capsys):
+def test_sweep_says_what_is_wrong(few_graphs, tmp_path, capsys):
     assert cli.main(["sweep", "motif", "--beta", "-1", "--out", str(tmp_path)]) == 1 and "beta as a number ≥ 0" in capsys.readouterr().err
     assert cli.main(["sweep", "motif", "--fold", "11", "--out", str(tmp_path)]) == 1 and "fold as a number from 0 to 9" in capsys.readouterr().err
     assert cli.main(["sweep", "nothing", "--out", str(tmp_path)]) == 1 and "MUTAG" in capsys.readouterr().err
