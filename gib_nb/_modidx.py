@@ -1932,6 +1932,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
             'gib_nb.trainer': { 'gib_nb.trainer.Attempt': ('trainer.html#attempt', 'gib_nb/trainer.py'),
                                 'gib_nb.trainer.Attempt.summary': ('trainer.html#attempt.summary', 'gib_nb/trainer.py'),
                                 'gib_nb.trainer.CollapseWarning': ('trainer.html#collapsewarning', 'gib_nb/trainer.py'),
+                                'gib_nb.trainer.DivergenceError': ('trainer.html#divergenceerror', 'gib_nb/trainer.py'),
                                 'gib_nb.trainer.GIBConfig': ('trainer.html#gibconfig', 'gib_nb/trainer.py'),
                                 'gib_nb.trainer.GIBConfig.__post_init__': ('trainer.html#gibconfig.__post_init__', 'gib_nb/trainer.py'),
                                 'gib_nb.trainer.GIBTrainer': ('trainer.html#gibtrainer', 'gib_nb/trainer.py'),

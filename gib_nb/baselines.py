@@ -24,7 +24,7 @@ from torch_geometric.utils import coalesce, softmax, subgraph, to_dense_adj, to_
 from .backbones import BACKBONES, GraphClassifier, check_batch, make_backbone, readout, two_layers
 from .connectivity import components
 from .model import both_ends
-from .trainer import InputFormat, SubgraphExplanation, check_label
+from .trainer import DivergenceError, InputFormat, SubgraphExplanation, check_label
 
 # %% ../nbs/10_baselines.ipynb #ecbb268d
 def graph_by_graph(x: Tensor, edge_index: Tensor, batch: Tensor | None, num_graphs: int | None) -> tuple[Tensor, Tensor, Tensor, int]:
@@ -278,7 +278,7 @@ class NetworkTrainer:
                 elif epoch - best_epoch >= config["patience"]:
                     break
         if best_state is None:
-            raise FloatingPointError(f"expected a finite validation loss (got {losses[-1]}): lower learning_rate, or scale the node features")
+            raise DivergenceError(f"expected a finite validation loss (got {losses[-1]}): lower learning_rate, or scale the node features")
         model.load_state_dict(best_state)
         optimiser.zero_grad()
         self.form, self.model, self.loss, self.losses, self.best_epoch = form, model.eval(), best, losses, best_epoch

@@ -1033,7 +1033,7 @@ def _run(args, argv):
     except BrokenPipeError:  # the reader of our output, such as head, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except (argparse.ArgumentTypeError, ValueError, OSError, FloatingPointError, csv.Error) as error:
+    except (argparse.ArgumentTypeError, ValueError, OSError, csv.Error) as error:
         if args.debug:
             raise
         wrong_use = isinstance(error, argparse.ArgumentTypeError)

@@ -38,20 +38,28 @@ def _edge_problem(graph):
     if edges.dtype != torch.int64:
         return f"expected edge_index of type torch.int64 (got {edges.dtype}); use edge_index.long()"
     nodes = graph.num_nodes
+    if isinstance(nodes, bool) or not isinstance(nodes, int) or nodes < 0:
+        return f"expected num_nodes as a count (got {nodes!r})"
     if edges.numel() and not 0 <= int(edges.min()) <= int(edges.max()) < nodes:
         return f"expected edge_index between 0 and {nodes - 1} (got {int(edges.min())} to {int(edges.max())})"
     for field, length in (("edge_mask", edges.size(1)), ("node_mask", nodes)):
         mask = graph.get(field)
-        if mask is not None and mask.size(0) != length:
-            return f"expected {field} of length {length} (got {mask.size(0)})"
+        if mask is not None and (not isinstance(mask, torch.Tensor) or mask.dim() == 0 or len(mask) != length):
+            return f"expected {field} of length {length} (got {len(mask) if isinstance(mask, torch.Tensor) and mask.dim() else repr(mask)})"
 
 # %% ../nbs/03_data.ipynb #cf6e4c7d
 def _feature_problem(graph):
     "What is wrong with the features of one graph, in words; None when nothing is."
     x = graph.x
-    if x is not None and (x.dim() != 2 or not x.is_floating_point()):
+    if x is None:
+        return None
+    if not isinstance(x, torch.Tensor):
+        return f"expected x as a tensor [n, d] (got {type(x).__name__}); use torch.as_tensor(x).float()"
+    if x.dim() != 2 or not x.is_floating_point():
         return f"expected x of shape [n, d] and a floating type (got {list(x.shape)}, {x.dtype}); use x.float()"
-    if x is not None and not bool(torch.isfinite(x).all()):
+    if len(x) != graph.num_nodes:
+        return f"expected x with a row for each of {graph.num_nodes} nodes (got {len(x)} rows)"
+    if not bool(torch.isfinite(x).all()):
         row, column = (~torch.isfinite(x)).nonzero()[0].tolist()
         return f"expected finite x (got {float(x[row, column])} in column {column}, row {row})"
 

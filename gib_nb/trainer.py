@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['GIBConfig', 'schedule', 'ramp_factor', 'part_of', 'learning_rate', 'check_label', 'check_prior', 'InputFormat', 'Run',
-           'build_model', 'share_bound', 'evaluate', 'forward', 'train_epoch', 'naming_explosion', 'CollapseWarning',
-           'find_collapse', 'probe', 'write_atomically', 'pack', 'unpack', 'run_state', 'load_run_state', 'GIBTrainer',
-           'SubgraphExplanation', 'Attempt', 'fingerprint', 'history_figure']
+           'build_model', 'share_bound', 'evaluate', 'forward', 'train_epoch', 'DivergenceError', 'naming_explosion',
+           'CollapseWarning', 'find_collapse', 'probe', 'write_atomically', 'pack', 'unpack', 'run_state',
+           'load_run_state', 'GIBTrainer', 'SubgraphExplanation', 'Attempt', 'fingerprint', 'history_figure']
 
 # %% ../nbs/08_trainer.ipynb #dee1dc39
 import copy
@@ -409,6 +409,9 @@ def train_epoch(run: Run, callback=None) -> bool:
     waited = run.epoch - 1 - max(run.best_epoch, config.warmup + config.ramp - 1)
     return not run.halted and run.epoch < config.epochs and waited < config.patience
 
+class DivergenceError(FloatingPointError, ValueError):
+    "Training left the numbers: too long a step, or features too large."
+
 @contextmanager
 def naming_explosion(run: Run):
     "Turn what weights or embeddings that are no longer finite set off into one error that says what to do."
@@ -423,8 +426,8 @@ def naming_explosion(run: Run):
             batch = Batch.from_data_list(run.train[:16]).to(run.config.device)
             numbers.append(run.model.backbone(batch.x, batch.edge_index))
         if not all(bool(values.isfinite().all()) for values in numbers):
-            raise FloatingPointError(f"weights or embeddings are no longer finite in epoch {run.epoch}: lower learning_rate, "
-                                     "or scale the node features") from None
+            raise DivergenceError(f"expected finite weights and embeddings (got some that are no longer finite in epoch {run.epoch}); lower learning_rate, "
+                                  "or scale the node features") from None
     if fault:
         raise fault
 

@@ -242,7 +242,7 @@ def test_two_sweeps_in_one_folder(tmp_path):
 
 def test_nan_fails_its_cell_and_no_other(tmp_path):
     data = motif_dataset(40)
-    with pytest.warns(UserWarning, match="1 of 3 cells failed, the first with FloatingPointError"):
+    with pytest.warns(UserWarning, match="1 of 3 cells failed, the first with DivergenceError"):
         table = sweep(grid(learning_rate=[.01, 1e30, .02], **QUICK), data, tmp_path, progress=False)
     assert table.error.notna().tolist() == [False, True, False] and table.score.notna().tolist() == [True, False, True]
     assert len(list(tmp_path.iterdir())) == 2
