@@ -5,7 +5,7 @@ import time
 
 from .common import write
 
-NAMES = ("case_study", "estimator", "motif", "mutag", "cost", "explaining", "explorers")
+NAMES = ("case_study", "estimator", "motif", "mutag", "cost", "explaining", "sweeping", "explorers", "visitors")
 
 for name in sys.argv[1:] or NAMES:
     if name not in NAMES:
