@@ -31,24 +31,23 @@ GROUPS = {"lessons": "Lessons", "explorers": "Explorers", "": "Rooms", "experime
 
 def moving(explorer, most):
     "Names of the controls that move on the page: as many as give at most so many combinations."
-    names, count = [], 1
-    for name in FIRST.get(type(explorer).__name__, [control.name for control in explorer.controls]):
-        control = explorer.control(name)
+    names, count, there = [], 1, {control.name: control for control in explorer.controls}
+    for control in [there[name] for name in FIRST.get(type(explorer).__name__, there) if name in there]:
         if control.kind != "text" and count * len(control.options) <= most:
-            names, count = [*names, name], count * len(control.options)
+            names, count = [*names, control.name], count * len(control.options)
     return names
 
 
 def explorer_page(text, source, place, most):
     "The file of an explorer from how it prints, such as \"BetaExplorer(beta=0.1): run the cell …\"; made once for each state."
     call = ast.parse(re.split(r": run the cell|\.only\(", text)[0], mode="eval").body
-    only = re.search(r"\.only\(([^)]*)\)", source)
-    panels = ast.literal_eval(f"({only[1]},)") if only else ()
-    name = f"{call.func.id}-{hashlib.sha1(f'{text}{panels}'.encode()).hexdigest()[:8]}.html"
+    only = re.search(r"\.(only\([^)]*\))", source)
+    shown = ast.parse(only[1], mode="eval").body if only else None
+    name = f"{call.func.id}-{hashlib.sha1(f'{text}{only and only[1]}'.encode()).hexdigest()[:8]}.html"
     if not (place / name).exists():
         explorer = getattr(importlib.import_module("gib_nb.explorers"), call.func.id)(**{keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords})
-        if panels:
-            explorer.only(*panels)
+        if shown:
+            explorer.only(*map(ast.literal_eval, shown.args), **{keyword.arg: ast.literal_eval(keyword.value) for keyword in shown.keywords})
         page = explorer.to_html(over=moving(explorer, most)).replace(f"<script>{plotly_js().decode()}</script>", '<script src="../_static/plotly.min.js"></script>')
         tell = "<script>new ResizeObserver(() => parent.postMessage({gib: location.pathname, height: document.getElementById('gib-root').scrollHeight + 8}, '*')).observe(document.getElementById('gib-root'))</script>"
         (place / name).write_text(page.replace("</body>", f"{tell}</body>"), encoding="utf-8")

@@ -16,6 +16,7 @@ import contextlib
 import csv
 import dataclasses
 import datetime
+import functools
 import html
 import importlib.metadata
 import importlib.resources
@@ -787,10 +788,14 @@ def sweep_command(
     cells = [_shortened(cell) for cell in grid(**given)]
     folder = pathlib.Path(args.out)
     folder.mkdir(parents=True, exist_ok=True)
-    with _workers(args):
-        table = sweep(cells, args.datasets, folder / "cells", args.jobs, args.progress, root=args.data).drop(columns="history")
-    with _output(folder / "sweep.csv") as file:
-        table.to_csv(file, index=False)
+    rows = functools.partial(sweep, cells, args.datasets, folder / "cells", args.jobs, args.progress, root=args.data)
+    table = None
+    try:
+        with _workers(args):
+            table = rows()
+    finally:
+        with _output(folder / "sweep.csv") as file:
+            (rows(compute=False) if table is None else table).drop(columns="history").to_csv(file, index=False)
     moved = ["dataset", *(name for name, values in given.items() if isinstance(values, list) and len(values) > 1 and name not in ("seed", "fold"))]
     measures = [name for name in ("score", "label_information", "graph_information", "nodes_kept", "pieces", "edge_auc") if name in table and table[name].notna().any()]
     if measures:
@@ -1044,6 +1049,8 @@ def _run(args, argv):
 # %% ../nbs/17_cli.ipynb #e85c82c5
 def _resume_words(args, argv):
     "How to go on, for a training run that has begun to write."
+    if args.command in ("sweep", "reproduce") or str(getattr(args, "out", "")).endswith(".parquet"):
+        return "; what is done is kept, and the same command goes on"
     folder = getattr(args, "folder", None)
     if folder is None or not (any(folder.glob(f"**/{CHECKPOINT}")) or any(folder.glob("fold-*"))):
         return "; nothing was kept"

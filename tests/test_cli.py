@@ -618,3 +618,20 @@ def test_sweep_says_what_is_wrong(few_graphs, tmp_path, capsys):
     assert cli.main(["sweep", "nothing", "--out", str(tmp_path)]) == 1 and "MUTAG" in capsys.readouterr().err
     assert cli.main(["sweep", "motif", "--learning-rate", "1e30", "--no-progress", "--out", str(tmp_path), *WORDS[:-2][: WORDS.index("--learning-rate")]]) == 1
     assert "1 cells failed, for the reason in the column error" in capsys.readouterr().out
+
+
+def test_an_interrupted_sweep_leaves_what_is_done(few_graphs, tmp_path, capsys, monkeypatch):
+    from gib_nb import sweep as room
+    real, calls = room.measure_run, []
+
+    def interrupted(*args):
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return real(*args)
+
+    monkeypatch.setattr(room, "measure_run", interrupted)
+    words = ["sweep", "motif", "--no-progress", "--out", str(tmp_path), *WORDS, "--epochs", "3", "--seed", "0", "1", "2"]
+    assert cli.main(words) == 130 and "what is done is kept, and the same command goes on" in capsys.readouterr().err
+    assert [row["seed"] for row in csv.DictReader(open(tmp_path / "sweep.csv"))] == ["0", "1"]
+    assert cli.main(words) == 0 and len(calls) == 4 and len(list(csv.DictReader(open(tmp_path / "sweep.csv")))) == 3
