@@ -628,7 +628,7 @@ def draw_molecule(
     canvas.DrawMoleculeWithHighlights(rdMolDraw2D.PrepareMolForDrawing(mol), "", atoms, bonds, radii, {})
     canvas.FinishDrawing()
     svg = canvas.GetDrawingText().split("?>\n", 1)[-1]
-    svg = re.sub(r";fill-opacity:1(?=;)|;stroke-linecap:butt|;stroke-linejoin:miter|;stroke-opacity:1(?=;)", "", svg)  # half of the text says what is the default anyway
+    svg = re.sub(r";fill-opacity:1(?=;)|;fill-rule:evenodd|;stroke-linecap:butt|;stroke-linejoin:miter|;stroke-opacity:1(?=;)| class='[^']*'", "", svg)  # half of the text says what nobody asks
     opening, rest = svg.split(">", 1)
     return f"{opening}>\n<title>{html.escape(title)}</title>{rest}"
 

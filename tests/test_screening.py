@@ -135,3 +135,12 @@ def test_from_the_shell(model, source, tmp_path, capsys):
     assert cli.main(["explain", str(source), "--model", str(tmp_path / "model"), "--out", str(tmp_path / "out.parquet"), "--no-progress"]) == 0
     assert len(pandas.read_parquet(tmp_path / "out.parquet")) == 30
     assert cli.main(["explain", "CCO", "--out", "x.parquet"]) == 2 and ".csv, .html or .svg" in capsys.readouterr().err
+
+
+def test_on_a_dask_cluster(model, source, tmp_path):
+    distributed = pytest.importorskip("distributed", reason="install gib-nb[cluster]")
+    from joblib import parallel_config
+    screen(source, tmp_path / "one.parquet", model, size=5, progress=False)
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50) as cluster, distributed.Client(cluster), parallel_config("dask"):
+        assert screen(source, tmp_path / "two.parquet", model, size=5, progress=False) == {"lines": 30, "explained": 18}
+    assert pandas.read_parquet(tmp_path / "one.parquet").equals(pandas.read_parquet(tmp_path / "two.parquet"))
