@@ -346,7 +346,7 @@ def curve_figure(
     exact, x, wide = found["exact"], math.log10(T), [-.1, 3.6]
     low, high = reach(exact, [curve[part][0][-1] for curve in found["curves"].values() for part in ("in_sample", "held_out")])
     traces, shapes, notes, layout = [], [], [], {}
-    for k, (memory, words) in enumerate((("batch", f"the same {BATCH} pairs in every step"), ("bank", f"each time {BATCH} pairs from a bank of {BANK:,}"))):
+    for k, (memory, words) in enumerate((("batch", f"the same {BATCH} pairs"), ("bank", f"{BATCH} pairs of {BANK:,}"))):
         axis, left = "" if k == 0 else "2", k * .515
         path = found["curves"][f"{memory} {T}"]
         seen, new = path["in_sample"][0][-1], path["held_out"][0][-1]
