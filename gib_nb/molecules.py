@@ -42,6 +42,8 @@ def read_molecule(
     if isinstance(molecule, str) and len(molecule.split()) != 1:
         got = "a text with blanks inside" if molecule.split() else "an empty text"
         raise ValueError(f"expected one SMILES such as 'CCO' (got {got}: {molecule!r})")
+    if isinstance(molecule, str) and not molecule.isascii():  # RDKit may cut its log, which we read, within a longer character
+        raise ValueError(f"expected a SMILES, which has plain ASCII characters only (got {molecule!r})")
     with rdBase.BlockLogs(), rdBase.CaptureErrorLog() as log:
         found = _parse(molecule)
     if found is None:

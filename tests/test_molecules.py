@@ -48,6 +48,13 @@ def test_bad_smiles_gives_the_reason_of_rdkit_and_no_noise(smiles, reason, capfd
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.parametrize("text", ["é", "C\ufffd", "00000000000000" + "\x80" * 8 + "\U00010000" * 3, "C²"])
+def test_other_characters_than_ascii_are_refused_in_words(text):
+    "The third one made RDKit cut its message within a character."
+    with pytest.raises(ValueError, match="plain ASCII characters only"):
+        read_molecule(text)
+
+
 def test_the_log_of_rdkit_is_silenced_only_inside(capfd):
     before = rdBase.LogStatus()
     with pytest.raises(ValueError):
