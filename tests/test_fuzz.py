@@ -22,7 +22,7 @@ from gib_nb.model import GIB
 from gib_nb.molecules import DRUGS, molecule_dataset
 from gib_nb.trainer import GIBConfig, GIBTrainer
 
-TRIES = int(os.environ.get("GIB_NB_FUZZ", 40))
+TRIES = int(os.environ.get("GIB_NB_FUZZ", 25))
 fuzz = settings(max_examples=TRIES, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
 TINY = dict(hidden_channels=4, epochs=3, warmup=1, ramp=1, inner_steps=2, batch_size=4, restarts=0)
 NUMBERS = st.one_of(st.floats(-3, 3, width=32), st.sampled_from([0., -0., 1e-30, 1e10, 1e30, 3e38, -3e38, math.nan, math.inf, -math.inf]))
