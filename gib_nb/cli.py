@@ -36,6 +36,7 @@ from .screening import FILES, explain_lines, smiles_lines
 from .sweep import surroundings
 
 # %% ../nbs/17_cli.ipynb #42445a26
+@functools.cache
 def config_fields() -> dict:  # field -> its type and default, in the order of the class
     "The fields of `GIBConfig`, read from its source text, since importing it loads torch. A field that may also be None has its other type."
     import ast
@@ -782,7 +783,7 @@ def sweep_command(
     args,  # parsed arguments
 ) -> int:  # exit code
     "Train what is missing, write sweep.csv, and print the means over seeds and folds."
-    from gib_nb.sweep import grid, sweep
+    from gib_nb.sweep import grid, spread, sweep
 
     given = {name: getattr(args, name) for name in (*config_fields(), "fold") if hasattr(args, name)}
     cells = [_shortened(cell) for cell in grid(**given)]
@@ -799,7 +800,7 @@ def sweep_command(
     moved = ["dataset", *(name for name, values in given.items() if isinstance(values, list) and len(values) > 1 and name not in ("seed", "fold"))]
     measures = [name for name in ("score", "label_information", "graph_information", "nodes_kept", "pieces", "edge_auc") if name in table and table[name].notna().any()]
     if measures:
-        print(table.groupby(moved)[measures].agg(lambda values: "{:.3f} ± {:.3f}".format(values.mean(), values.std() if len(values) > 1 else 0)).to_string())
+        print(table.groupby(moved)[measures].agg(lambda values: "{:.3f} ± {:.3f}".format(*spread(values))).to_string())
     failed = int(table.error.notna().sum()) if "error" in table else 0
     print(f"every row is in {folder / 'sweep.csv'}, with its history in {folder / 'cells'}" + (f"; {failed} cells failed, for the reason in the column error" if failed else ""))
     return 1 if failed else 0

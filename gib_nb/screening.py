@@ -128,9 +128,9 @@ def screen(
 
 
 def _screening_key(source, trainer, threshold, size):
-    digest = hashlib.sha256(json.dumps([vars(trainer.config), threshold, size, code_version("gib_nb.screening")], sort_keys=True).encode())
-    for tensor in trainer.model.state_dict().values():
-        digest.update(tensor.cpu().numpy().tobytes())
+    from gib_nb.trainer import fingerprint
+
+    digest = hashlib.sha256(json.dumps([fingerprint(trainer.config, [], [], trainer.model), threshold, size, code_version("gib_nb.screening")]).encode())
     with open(source, "rb") as file:
         while block := file.read(2 ** 20):
             digest.update(block)

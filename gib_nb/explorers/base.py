@@ -300,7 +300,8 @@ class Explorer:
             raise ValueError(f"expected some of the panels {', '.join(every)} (got {', '.join(map(str, names)) or 'none'})")
         rows = (tuple(name for name in row if name in names) for row in self.arrangement)
         self.arrangement = tuple(row for row in rows if row)
-        self.controls = tuple(control for control in self.controls if control not in [self.control(name) for name in without])
+        hidden = [self.control(name) for name in without]
+        self.controls = tuple(control for control in self.controls if control not in hidden)
         self.look_for = self.surprise = ""
         return self
 

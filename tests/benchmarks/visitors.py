@@ -7,10 +7,9 @@ import os
 import pathlib
 import random
 import tempfile
-import time
 
 from gib_nb.explorers.app import TABS
-from tests.benchmarks.explorers import figures
+from tests.benchmarks.explorers import arrive, figures
 from tests.browser import serving
 from tests.browser.acting import READY, changes, sliders
 
@@ -61,15 +60,7 @@ def own_megabytes(process: int) -> float:
 def visit(visitors: int = 20, seconds: int = 60, pause: int = 1000) -> dict:
     dice = random.Random(0)
     with serving.chromium() as browser, tempfile.TemporaryDirectory() as folder, serving.page_server(pathlib.Path(folder)) as address:
-        start, pages = time.monotonic(), []
-        for _ in range(visitors):
-            page = browser.new_context(viewport={"width": 1280, "height": 800}).new_page()
-            page.set_default_timeout(300_000)
-            page.goto(address, wait_until="commit")
-            pages.append(page)
-        for page in pages:
-            page.wait_for_function(READY)
-        ready = time.monotonic() - start
+        pages, ready = arrive(browser, address, visitors)
         for number, page in enumerate(pages):
             page.get_by_role("tab", name=list(TABS)[number % len(TABS)], exact=True).click()
             page.wait_for_function(READY)
@@ -84,7 +75,7 @@ def visit(visitors: int = 20, seconds: int = 60, pause: int = 1000) -> dict:
             changes(page, lambda: slider.press("ArrowLeft" if slider.get_attribute("aria-valuenow") == slider.get_attribute("aria-valuemax") else "ArrowRight"))
             answering += 1
         tabs = {title: figures([time for one in found[number::len(TABS)] for time in one["times"]]) for number, title in enumerate(TABS) if number < visitors}
-        return {"visitors": visitors, "seconds_each": seconds, "all_ready_s": round(ready, 1), "all": figures([time for one in found for time in one["times"]]), "by_tab": tabs,
+        return {"visitors": visitors, "seconds_each": seconds, "all_ready_s": ready, "all": figures([time for one in found for time in one["times"]]), "by_tab": tabs,
                 "moves_without_a_change": sum(one["silent"] for one in found), "kernels": len(memory), "megabytes_per_session": {"mean": round(sum(memory) / len(memory)), "max": round(max(memory))},
                 "answering_at_the_end": answering, "lost": visitors - answering}
 
