@@ -1,5 +1,4 @@
 """What must survive: killed processes, dead workers, a full disk, two writers in one folder, NaN in one cell."""
-import contextlib
 import os
 import pathlib
 import random
@@ -15,43 +14,11 @@ import torch
 
 from gib_nb import trainer as trainer_room
 from gib_nb.data import motif_dataset
-from gib_nb.sweep import cell_key, grid, read_cell, run_cells, sweep
+from gib_nb.sweep import grid, read_cell, run_cells, sweep
 from gib_nb.trainer import GIBTrainer
+from tests.processes import ended, kill_until_done, started
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs an operating system that can fork")
 QUICK = dict(hidden_channels=8, epochs=12, warmup=3, ramp=3, inner_steps=3, batch_size=16, restarts=1)
-
-
-def forked(work) -> int:
-    "The process number of a copy of this process that does some work and ends."
-    child = os.fork()
-    if child == 0:
-        code = 1
-        with contextlib.suppress(BaseException):
-            work()
-            code = 0
-        os._exit(code)
-    return child
-
-
-def ended(child) -> bool:
-    "Wait; whether it ended by itself, and well."
-    _, status = os.waitpid(child, 0)
-    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0, "the work failed by itself"
-    return not os.WIFSIGNALED(status)
-
-
-def kill_until_done(work, longest: float, dice: random.Random) -> int:
-    "Start some work again and again, killing it after a random time, until it ends by itself; the number of kills."
-    kills = 0
-    while True:
-        child = forked(work)
-        time.sleep(dice.uniform(0, longest))
-        os.kill(child, signal.SIGKILL)
-        if ended(child):
-            return kills
-        kills += 1
-        longest *= 1.05  # so that it comes to an end on a slow machine too
 
 
 class SlowFile:
@@ -76,9 +43,10 @@ class SlowFile:
         return getattr(self.file, name)
 
 
-@pytest.fixture
-def slow_writes(monkeypatch):
-    monkeypatch.setattr(trainer_room, "open", SlowFile, raising=False)
+def slowly(work, *arguments, **named):
+    "Some work whose results are written in halves; for a process of its own."
+    trainer_room.open = SlowFile
+    work(*arguments, **named)
 
 
 def train(folder):
@@ -92,7 +60,7 @@ def outcome(folder):
     return [(folder / "model" / name).read_bytes() for name in ("model.safetensors", "history.json")]
 
 
-def test_a_training_killed_again_and_again_ends_with_the_same_bits(tmp_path, slow_writes):
+def test_a_training_killed_again_and_again_ends_with_the_same_bits(tmp_path):
     torch.set_num_threads(1)
     start = time.perf_counter()
     train(tmp_path)
@@ -100,7 +68,7 @@ def test_a_training_killed_again_and_again_ends_with_the_same_bits(tmp_path, slo
     dice, kills, runs = random.Random(0), 0, 0
     while kills < 25:
         folder = tmp_path / str(runs)
-        kills += kill_until_done(lambda: train(folder), seconds / 3, dice)
+        kills += kill_until_done(seconds / 3, dice, slowly, train, folder)
         runs += 1
         assert outcome(folder) == undisturbed
     assert runs < 25
@@ -114,13 +82,12 @@ def noted(x, log):
     return {"y": 2 * x, "long": [x] * 200}
 
 
-def test_a_sweep_killed_again_and_again_loses_at_most_a_cell_each_time(tmp_path, slow_writes):
+def test_a_sweep_killed_again_and_again_loses_at_most_a_cell_each_time(tmp_path):
     dice, kills, runs = random.Random(1), 0, 0
-    cell_key(noted, {})  # reads the package's code, once for all copies of this process
     while kills < 25:
         log, folder = tmp_path / f"log {runs}", tmp_path / f"cells {runs}"
         cells = grid(x=range(12), log=str(log))
-        killed = kill_until_done(lambda: run_cells(noted, cells, folder, progress=False), .15, dice)
+        killed = kill_until_done(.15, dice, slowly, run_cells, noted, cells, folder, progress=False)
         done = log.read_text().split()
         assert set(done) == set(map(str, range(12))) and len(done) <= 12 + killed
         assert [read_cell(path)["y"] for path in sorted(folder.glob("*.json"), key=lambda path: read_cell(path)["x"])] == list(range(0, 24, 2))
@@ -169,41 +136,38 @@ def little_room(size):
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
 
+def sweep_in_little_room(folder):
+    said = os.open(folder / "said", os.O_CREAT | os.O_WRONLY)
+    little_room(2000)
+    try:
+        run_cells(grows, grid(x=range(6)), folder / "cells", progress=False)
+    except OSError as error:
+        os.write(said, str(error).encode())
+
+
 def test_a_file_that_finds_no_room_leaves_the_others_whole(tmp_path):
     """The sweep ends with the operating system's error, finished cells stay, no part of a file is left; with room again it goes on."""
-    said = tmp_path / "said"
-
-    def work():
-        file = os.open(said, os.O_CREAT | os.O_WRONLY)
-        little_room(2000)
-        try:
-            run_cells(grows, grid(x=range(6)), tmp_path / "cells", progress=False)
-        except OSError as error:
-            os.write(file, str(error).encode())
-
-    assert ended(forked(work)) and "File too large" in said.read_text()
+    assert ended(started(sweep_in_little_room, tmp_path)) and "File too large" in (tmp_path / "said").read_text()
     files = {path: path.read_bytes() for path in (tmp_path / "cells").iterdir()}
     assert len(files) == 3 and all(path.suffix == ".json" and "long" in read_cell(path) for path in files)
     assert len(run_cells(grows, grid(x=range(6)), tmp_path / "cells", progress=False)[3]["long"]) == 4000
     assert all(path.read_bytes() == content for path, content in files.items())
 
 
-def test_a_checkpoint_that_finds_no_room_leaves_the_one_before(tmp_path):
+def train_until_there_is_no_room(folder):
     data = motif_dataset(40)
 
     def fill(step):
-        if step["epoch"] == 4 and not (tmp_path / "good").exists():
-            shutil.copy(tmp_path / "checkpoint", tmp_path / "good")
+        if step["epoch"] == 4 and not (folder / "good").exists():
+            shutil.copy(folder / "checkpoint", folder / "good")
             little_room(1000)
 
-    def work():
-        try:
-            GIBTrainer(**QUICK).fit(data.train, data.valid, checkpoint=tmp_path / "checkpoint", progress=False, callback=fill)
-        except OSError:
-            return
-        raise AssertionError("no error")
+    with pytest.raises(OSError):
+        GIBTrainer(**QUICK).fit(data.train, data.valid, checkpoint=folder / "checkpoint", progress=False, callback=fill)
 
-    assert ended(forked(work))
+
+def test_a_checkpoint_that_finds_no_room_leaves_the_one_before(tmp_path):
+    assert ended(started(train_until_there_is_no_room, tmp_path))
     assert (tmp_path / "checkpoint").read_bytes() == (tmp_path / "good").read_bytes() and not list(tmp_path.glob("*.tmp"))
 
 
@@ -229,12 +193,10 @@ def big(x):
 def test_two_sweeps_in_one_folder(tmp_path):
     "Both end well, and at no time does a file hold a part."
     cells, folder = grid(x=range(15), log=str(tmp_path / "log")), tmp_path / "cells"
-    children = [forked(lambda: run_cells(noted, cells, folder, progress=False)) for _ in range(2)]
-    waiting = set(children)
-    while waiting:
-        waiting -= {child for child in waiting if os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT)}
+    writers = [started(run_cells, noted, cells, folder, progress=False) for _ in range(2)]
+    while any(writer.is_alive() for writer in writers):
         assert all(read_cell(path) for path in folder.glob("*.json"))
-    assert all(map(ended, children))
+    assert all(map(ended, writers))
     assert sorted(read_cell(path)["y"] for path in folder.iterdir()) == list(range(0, 30, 2))
 
 

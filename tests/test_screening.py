@@ -70,15 +70,12 @@ def test_stopped_it_goes_on_where_it_was(model, source, tmp_path, monkeypatch):
 
 
 def test_killed_again_and_again_it_gives_the_same_table(model, source, tmp_path):
-    pytest.importorskip("resource")
-    from gib_nb.sweep import code_version
-    from tests.test_faults import kill_until_done
-    code_version("gib_nb.screening")  # once for all copies of this process
+    from tests.processes import kill_until_done
     screen(source, tmp_path / "undisturbed.parquet", model, size=3, progress=False)
     dice, kills, turn = random.Random(0), 0, 0
     while kills < 10:
         out = tmp_path / f"{turn}.parquet"
-        kills += kill_until_done(lambda: screen(source, out, model, size=3, progress=False), .3, dice)
+        kills += kill_until_done(.3, dice, screen, source, out, model, size=3, progress=False)
         assert pandas.read_parquet(out).equals(pandas.read_parquet(tmp_path / "undisturbed.parquet"))
         turn += 1
 
