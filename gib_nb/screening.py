@@ -110,7 +110,7 @@ def screen(
     folder, key = out.with_name(f"{out.name}.parts"), _screening_key(source, trainer, threshold, size)
     total = sum(1 for _ in smiles_lines(source))
     paths = [folder / f"{number:07d}.parquet" for number in range(-(-total // size))]
-    if folder.exists() and _key_in(folder) != key:
+    if any(folder.glob("*.parquet")) and _key_in(folder) != key:
         raise ValueError(f"expected the parts of this file, model and version in {folder} (got others); delete the folder, or write to another file")
     write_atomically(folder / "key.json", json.dumps({"key": key}).encode())
 
@@ -153,5 +153,7 @@ def _merge(paths, out, folder):
             explained += len(table) - table["prediction"].null_count
             writer.write_table(table)
     os.replace(temporary, out)
-    shutil.rmtree(folder)
+    for path in paths:
+        path.unlink()
+    shutil.rmtree(folder)  # the key last: parts without it belong to nobody
     return explained

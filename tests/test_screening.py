@@ -83,11 +83,29 @@ def test_killed_again_and_again_it_gives_the_same_table(model, source, tmp_path)
 def test_parts_of_something_else_are_refused(model, source, tmp_path):
     out, parts = tmp_path / "out.parquet", tmp_path / "out.parquet.parts"
     parts.mkdir()
+    (parts / "0000000.parquet").touch()
     for content in ("{}", "", json.dumps({"key": "other"})):
         (parts / "key.json").write_text(content)
         with pytest.raises(ValueError, match="expected the parts of this file, model and version in .*out.parquet.parts"):
             screen(source, out, model, progress=False)
     assert not out.exists()
+
+
+def test_killed_at_its_first_or_last_step_it_goes_on(model, source, tmp_path, monkeypatch):
+    "A folder without a key is one that was just begun; when the parts are thrown away the key is the last to go."
+    from gib_nb import screening
+    out, parts = tmp_path / "out.parquet", tmp_path / "out.parquet.parts"
+    parts.mkdir()
+
+    def stops(folder):
+        assert [path.name for path in parts.iterdir()] == ["key.json"]
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(screening.shutil, "rmtree", stops)
+        screen(source, out, model, progress=False)
+    table = pandas.read_parquet(out)
+    assert screen(source, out, model, progress=False)["lines"] == 30 and pandas.read_parquet(out).equals(table) and not parts.exists()
 
 
 def test_lines_are_read_as_they_are_needed(model, tmp_path, monkeypatch):
