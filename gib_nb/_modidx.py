@@ -108,6 +108,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                             'gib_nb.cli._config': ('cli.html#_config', 'gib_nb/cli.py'),
                             'gib_nb.cli._configs_apart': ('cli.html#_configs_apart', 'gib_nb/cli.py'),
                             'gib_nb.cli._count': ('cli.html#_count', 'gib_nb/cli.py'),
+                            'gib_nb.cli._earlier_rows': ('cli.html#_earlier_rows', 'gib_nb/cli.py'),
                             'gib_nb.cli._explain_file': ('cli.html#_explain_file', 'gib_nb/cli.py'),
                             'gib_nb.cli._explain_one': ('cli.html#_explain_one', 'gib_nb/cli.py'),
                             'gib_nb.cli._figure': ('cli.html#_figure', 'gib_nb/cli.py'),

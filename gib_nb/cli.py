@@ -812,19 +812,19 @@ class Table(NamedTuple):
     datasets: list[str]  # unless others are asked for
     options: tuple       # that it has beside those of all tables
     epochs: int          # default
-    seeds: int = 10      # default
+    seeds: int | None = 10  # default; None: the room has its own
     most: int = 100      # test graphs to explain, default
 
 TABLES = {
-    "classification": Table("classification", ["MUTAG", "PROTEINS", "IMDB-BINARY", "DD"], ("methods", "folds", "layers", "hidden"), 60),
+    "classification": Table("classification", ["MUTAG", "PROTEINS", "IMDB-BINARY", "DD"], ("methods", "folds", "layers", "hidden", "seeds"), 60, None),
     "interpretation": Table("interpretation", ["QED", "DRD2", "HLM", "MLM"], ("methods", "seeds", "limit", "molecules"), 30, 3, 200),
     "denoising": Table("denoising", ["MUTAG"], ("methods", "seeds"), 100, 20),
     "explanation": Table("comparison", ["motif", "Mutagenicity"], ("seeds", "limit"), 60),
     "ablation": Table("comparison", ["Mutagenicity"], ("seeds",), 60, 3),
 }
 REPRODUCED = """tables, with published data from --data or GIB_NB_DATA:
-  classification   the paper's: poolings, plain networks and GIBs on ten folds of four data sets; MUTAG an hour, the others many hours each,
-                   DD a day
+  classification   the paper's: poolings, plain networks and GIBs on ten folds of four data sets; MUTAG and the
+                   others some hours each, DD half a day
   interpretation   the paper's: the property of fragments against the share of atoms kept; an hour for each seed
   denoising        the paper's: which edges of MUTAG are real, 20 seeds; half an hour
   explanation      a GIB beside PyG's GNNExplainer, PGExplainer, attention, integrated gradients and random edges, on motif graphs
@@ -841,21 +841,35 @@ examples:
 def reproduce_command(
     args,  # parsed arguments
 ) -> int:  # exit code
-    "Compute the cells that are missing, write TABLE.json and print the table."
+    "Compute the cells that are missing, write them into TABLE.json and print the table."
     from gib_nb.sweep import run_cells, shorten
 
     folder, table = pathlib.Path(args.out), TABLES[args.table]
-    room = importlib.import_module(f"gib_nb.{table.room}")
+    room, path = importlib.import_module(f"gib_nb.{table.room}"), folder / f"{args.table}.json"
     cells = _cells(args, room, args.datasets or table.datasets)
+    earlier = _earlier_rows(path, cells)
     with _workers(args):
         rows = run_cells(getattr(room, f"{args.table}_cell"), cells, folder / "cells", args.jobs, args.progress)
     good = [{name: value for name, value in row.items() if name != "root"} for row in rows if "error" not in row]  # root is a path of this computer
     if not good:
         raise ValueError(f"expected at least one cell to succeed (got {rows[0]['error']})")
-    _write_json(folder / f"{args.table}.json", shorten(_configs_apart(good) | surroundings()))
-    print(room.report(good) if hasattr(room, "report") else _score_tables(good))
-    print(f"every value is in {folder / args.table}.json" + ("" if len(good) == len(rows) else f", but for {len(rows) - len(good)} cells that failed; the same command tries them again"))
+    whole = sorted(earlier + good, key=lambda row: table.datasets.index(row["dataset"]) if row["dataset"] in table.datasets else len(table.datasets))
+    _write_json(path, shorten(_configs_apart(whole) | surroundings()))
+    print(room.report(whole) if hasattr(room, "report") else _score_tables(whole))
+    print(f"every value is in {path}" + ("" if len(good) == len(rows) else f", but for {len(rows) - len(good)} cells that failed; the same command tries them again"))
     return 0 if len(good) == len(rows) else 1
+
+def _earlier_rows(path, cells):
+    "Rows of the table in a file that are of other data sets or methods than the cells; ValueError for a table that was made with other versions or on another machine."
+    from gib_nb.sweep import read_cell
+
+    record = read_cell(path) or {"rows": []}
+    asked = {(cell["dataset"], cell.get("method")) for cell in cells}
+    rows = [row | ({"config": record["configs"][row["config"]]} if "config" in row else {}) for row in record["rows"] if (row["dataset"], row.get("method")) not in asked]
+    now = surroundings() if rows else {}
+    if other := [name for name in now if record.get(name) != now[name]]:
+        raise ValueError(f"expected {path} to be of the same {' and '.join(other)} (got {record.get(other[0])} there, {now[other[0]]} here); choose another --out, or ask for all that is in it")
+    return rows
 
 def _configs_apart(rows):
     "Rows with the number of their config, and the list of configs, which hold all that is the same in many cells."
@@ -874,7 +888,7 @@ def _cells(args, room, datasets):
     from gib_nb.sweep import grid
 
     if args.table == "classification":
-        return room.classification_grid(datasets, args.methods, args.folds, args.layers, args.hidden, args.epochs, root=args.data)
+        return room.classification_grid(datasets, args.methods, args.folds, args.layers, args.hidden, args.epochs, args.seeds, root=args.data)
     more = {"most": args.limit} if hasattr(args, "limit") else {}
     if hasattr(args, "methods"):
         if unknown := [method for method in args.methods or () if method not in room.METHODS]:
@@ -982,7 +996,7 @@ def _add_reproduce_options(parser, table):
         "folds": dict(type=_count, default=10, metavar="N", help="the first N of ten folds (default: 10)"),
         "layers": dict(type=_count, nargs="+", metavar="N", help="depths to choose from by validation loss (default: 2 4; on DD 2)"),
         "hidden": dict(type=_count, nargs="+", metavar="N", help="widths to choose from by validation loss (default: 32; on MUTAG 32 64)"),
-        "seeds": dict(type=_count, default=seeds, metavar="N", help=f"seeds 0 to N − 1 of split and weights (default: {seeds})"),
+        "seeds": dict(type=_count, default=seeds, metavar="N", help=f"seeds 0 to N − 1 of split and weights (default: {seeds})" if seeds else "seeds 0 to N − 1 of the weights (default: 1; on MUTAG 3)"),
         "limit": dict(type=_count, default=most, metavar="N", help=f"explain at most N test graphs (default: {most})"),
         "molecules": dict(type=_count, default=5000, metavar="N", help="use at most N molecules of each set (default: 5000)"),
     }

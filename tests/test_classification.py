@@ -75,8 +75,8 @@ def test_training_never_sees_the_test_fold(monkeypatch):
 
 def test_the_grid():
     cells = classification_grid(["MUTAG", "DD"], ["GIN", "majority class"], folds=3, layers=(1, 2), hidden=(8, 16))
-    assert len(classification_grid(["MUTAG", "PROTEINS", "DD"], ["GIN"], folds=1)) == 4 + 2 + 1
-    assert len(cells) == 2 * (3 * 4 + 3) and all(settings_of(cell["method"], 60).items() <= cell.items() for cell in cells)
+    assert len(classification_grid(["MUTAG", "PROTEINS", "DD"], ["GIN"], folds=1)) == 4 * 3 + 2 + 1  # three seeds on MUTAG
+    assert len(cells) == 3 * 4 * (3 + 1) + 2 * 3 and all(settings_of(cell["method"], 60).items() <= cell.items() for cell in cells)
     with pytest.raises(ValueError, match="expected methods among SortPool.*got Perceptron"):
         classification_grid(["MUTAG"], ["GIN", "Perceptron"])
     with pytest.raises(ValueError, match="expected a method among"):
@@ -122,3 +122,29 @@ def test_the_command_goes_on_where_it_was(tmp_path, capsys):
     assert [path for path, time in cells.items() if path.stat().st_mtime_ns != time] == [gone]
     record = json.loads((tmp_path / "classification.json").read_text())
     assert len(record["rows"]) == 4 and "versions" in record and "root" not in record["rows"][0]
+
+
+def test_a_table_grows_by_parts(tmp_path, capsys):
+    def made(*methods, folds="2"):
+        words = ["reproduce", "classification", "--datasets", "motif", "--folds", folds, "--layers", "1", "--hidden", "8", "--epochs", "1", "--out", str(tmp_path), "--no-progress"]
+        code = cli.main([*words, "--methods", *methods])
+        return code, json.loads((tmp_path / "classification.json").read_text()), capsys.readouterr()
+
+    _, first, _ = made("structure-blind", "GIN+GIB")
+    _, both, said = made("majority class")
+    assert both["rows"][:4] == first["rows"] and both["configs"] == first["configs"]
+    assert [row["method"] for row in both["rows"][4:]] == ["majority class"] * 2 and {"structure-blind", "GIN+GIB"} <= {line.split("  ")[0] for line in said.out.splitlines()}
+    _, again, _ = made("structure-blind", folds="1")  # asked for again: these rows and no old ones
+    assert [(row["method"], row["fold"]) for row in again["rows"]] == [("GIN+GIB", 0), ("GIN+GIB", 1), ("majority class", 0), ("majority class", 1), ("structure-blind", 0)]
+    record = again | {"versions": again["versions"] | {"torch": "1.0"}}
+    (tmp_path / "classification.json").write_text(json.dumps(record))
+    code, kept, said = made("majority class")
+    assert code == 1 and kept == record and "of the same versions" in said.err and "choose another --out" in said.err
+    assert made("majority class", "structure-blind", "GIN+GIB")[0] == 0  # all is new, so nothing is mixed
+
+
+def test_only_what_depends_on_the_seed_is_repeated():
+    cells = classification_grid(["MUTAG", "DD"], ["GIN", "majority class"])
+    count = lambda dataset, method: len([cell for cell in cells if (cell["dataset"], cell["method"]) == (dataset, method)])
+    assert [count("MUTAG", "GIN"), count("MUTAG", "majority class"), count("DD", "GIN"), count("DD", "majority class")] == [10 * 4 * 3, 10, 10, 10]
+    assert {cell["seed"] for cell in classification_grid(["DD"], ["GIN"], seeds=2)} == {0, 1}
