@@ -1987,6 +1987,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                 'gib_nb.trainer._Checkpoint.write': ('trainer.html#_checkpoint.write', 'gib_nb/trainer.py'),
                                 'gib_nb.trainer._attempts': ('trainer.html#_attempts', 'gib_nb/trainer.py'),
                                 'gib_nb.trainer._batches': ('trainer.html#_batches', 'gib_nb/trainer.py'),
+                                'gib_nb.trainer._changed': ('trainer.html#_changed', 'gib_nb/trainer.py'),
                                 'gib_nb.trainer._finish': ('trainer.html#_finish', 'gib_nb/trainer.py'),
                                 'gib_nb.trainer._listed': ('trainer.html#_listed', 'gib_nb/trainer.py'),
                                 'gib_nb.trainer._split': ('trainer.html#_split', 'gib_nb/trainer.py'),

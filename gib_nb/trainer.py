@@ -690,7 +690,7 @@ class GIBTrainer:
         record = {"config": dataclasses.asdict(self.config), "form": dataclasses.asdict(self.form), "collapse": self.collapse,
                   "post_hoc": self.explained is not None} if self._fitted() else {}
         write_atomically(folder / "config.json", json.dumps(record, indent=1).encode())
-        write_atomically(folder / "history.json", json.dumps(self.history).encode())
+        write_atomically(folder / "history.json", json.dumps(_changed(self.history, lambda value: None if value != value else value)).encode())
         write_atomically(folder / "model.safetensors", pack(self.model.state_dict(), record))
 
     @classmethod
@@ -706,7 +706,7 @@ class GIBTrainer:
             raise FileNotFoundError(f"expected a folder written by GIBTrainer.save (got {folder}, without model.safetensors)")
         trainer = cls.from_file(folder / "model.safetensors", backbone, explained, device)
         history = folder / "history.json"
-        trainer.history = json.loads(history.read_text()) if history.is_file() else {}
+        trainer.history = _changed(json.loads(history.read_text()), lambda value: math.nan if value is None else value) if history.is_file() else {}
         return trainer
 
     @classmethod
@@ -734,6 +734,10 @@ class GIBTrainer:
         trainer.form, trainer.collapse, trainer.model = form, collapse, model.to(trainer.config.device).eval()
         trainer.history, trainer.record = {}, record
         return trainer
+
+def _changed(history, change):
+    "A history with other numbers in its steps and epochs; JSON has no NaN, which here says that something was not measured."
+    return history | {name: [{key: change(value) for key, value in row.items()} for row in history[name]] for name in ("steps", "epochs") if name in history}
 
 # %% ../nbs/08_trainer.ipynb #da614fb8
 def _listed(graphs):

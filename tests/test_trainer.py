@@ -971,6 +971,15 @@ print(json.dumps([e.node_mask.tolist(), e.edge_mask.tolist(), e.prediction.tolis
     assert json.loads(done.stdout.splitlines()[-1]) == [e.node_mask.tolist(), e.edge_mask.tolist(), e.prediction.tolist(), e.selected.tolist()]
 
 
+def test_the_history_is_strict_json(tmp_path):
+    "What was not measured in the warm-up is null in the file and NaN again when it is read."
+    trainer = fitted(warmup=1)
+    trainer.save(tmp_path)
+    written = json.loads((tmp_path / "history.json").read_text(), parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    assert written["steps"][0]["mutual_information"] is None and math.isnan(trainer.history["steps"][0]["mutual_information"])
+    np.testing.assert_equal(GIBTrainer.load(tmp_path).history, trainer.history)
+
+
 def test_tensors_and_text_only(folder, monkeypatch, tmp_path):
     "No pickle in what is written, and none is used to read it."
     checkpoint = tmp_path / "run"
