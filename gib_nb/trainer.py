@@ -539,6 +539,9 @@ class GIBTrainer:
                  **settings,      # single fields of the config
                  ):
         config = config or GIBConfig()
+        if isinstance(backbone, torch.nn.Module):
+            raise TypeError("expected as backbone a function in_channels → module, such as lambda channels: GIN(channels, 64, 3), since every attempt begins with new weights "
+                            f"(got the module {type(backbone).__name__} itself)")
         self.backbone, self.explained = backbone if callable(backbone) else None, explained
         name = "custom" if self.backbone else backbone or config.backbone
         self.config = dataclasses.replace(config, backbone=name, **settings)

@@ -916,6 +916,8 @@ def test_a_backbone_of_ones_own(tmp_path):
         GIBTrainer.load(tmp_path, backbone=Features)
     with pytest.raises(ValueError, match="custom"):
         GIBTrainer(GIBConfig(**(QUICK | dict(backbone="custom")))).fit(make_graphs(), progress=False)
+    with pytest.raises(TypeError, match=r"function in_channels → module.*got the module GCNConv itself"):
+        GIBTrainer(backbone=GCNConv(3, 6))
     trainer.set_params(beta=.2)
     assert trainer.config.backbone == "custom" and trainer.set_params(backbone="gin").config.backbone == "gin"
 
