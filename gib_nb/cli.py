@@ -996,7 +996,7 @@ def _add_reproduce_options(parser, table):
         "folds": dict(type=_count, default=10, metavar="N", help="the first N of ten folds (default: 10)"),
         "layers": dict(type=_count, nargs="+", metavar="N", help="depths to choose from by validation loss (default: 2 4; on DD 2)"),
         "hidden": dict(type=_count, nargs="+", metavar="N", help="widths to choose from by validation loss (default: 32; on MUTAG 32 64)"),
-        "seeds": dict(type=_count, default=seeds, metavar="N", help=f"seeds 0 to N − 1 of split and weights (default: {seeds})" if seeds else "seeds 0 to N − 1 of the weights (default: 1; on MUTAG 2)"),
+        "seeds": dict(type=_count, default=seeds, metavar="N", help=f"seeds 0 to N − 1 of split and weights (default: {seeds})" if seeds else "seeds 0 to N − 1 of the weights (default: 1; on MUTAG 3)"),
         "limit": dict(type=_count, default=most, metavar="N", help=f"explain at most N test graphs (default: {most})"),
         "molecules": dict(type=_count, default=5000, metavar="N", help="use at most N molecules of each set (default: 5000)"),
     }

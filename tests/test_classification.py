@@ -75,8 +75,8 @@ def test_training_never_sees_the_test_fold(monkeypatch):
 
 def test_the_grid():
     cells = classification_grid(["MUTAG", "DD"], ["GIN", "majority class"], folds=3, layers=(1, 2), hidden=(8, 16))
-    assert len(classification_grid(["MUTAG", "PROTEINS", "DD"], ["GIN"], folds=1)) == 4 * 2 + 2 + 1  # two seeds on MUTAG
-    assert len(cells) == 3 * 4 * (2 + 1) + 2 * 3 and all(settings_of(cell["method"], 60).items() <= cell.items() for cell in cells)
+    assert len(classification_grid(["MUTAG", "PROTEINS", "DD"], ["GIN"], folds=1)) == 4 * 3 + 2 + 1  # three seeds on MUTAG
+    assert len(cells) == 3 * 4 * (3 + 1) + 2 * 3 and all(settings_of(cell["method"], 60).items() <= cell.items() for cell in cells)
     with pytest.raises(ValueError, match="expected methods among SortPool.*got Perceptron"):
         classification_grid(["MUTAG"], ["GIN", "Perceptron"])
     with pytest.raises(ValueError, match="expected a method among"):
@@ -146,5 +146,5 @@ def test_a_table_grows_by_parts(tmp_path, capsys):
 def test_only_what_depends_on_the_seed_is_repeated():
     cells = classification_grid(["MUTAG", "DD"], ["GIN", "majority class"])
     count = lambda dataset, method: len([cell for cell in cells if (cell["dataset"], cell["method"]) == (dataset, method)])
-    assert [count("MUTAG", "GIN"), count("MUTAG", "majority class"), count("DD", "GIN"), count("DD", "majority class")] == [10 * 4 * 2, 10, 10, 10]
+    assert [count("MUTAG", "GIN"), count("MUTAG", "majority class"), count("DD", "GIN"), count("DD", "majority class")] == [10 * 4 * 3, 10, 10, 10]
     assert {cell["seed"] for cell in classification_grid(["DD"], ["GIN"], seeds=2)} == {0, 1}
