@@ -99,13 +99,12 @@ def classification_grid(
         raise ValueError(f"expected methods among {', '.join(METHODS)} (got {', '.join(unknown)})")
     if not 1 <= folds <= 10:
         raise ValueError(f"expected 1 to 10 folds (got {folds})")
-    def sizes(dataset, method):
+    def variants(dataset, method):  # depth, width, seed
         depths, widths = SIZES.get(dataset, OTHER_SIZES)
-        return [(1, 1)] if method == "majority class" else itertools.product(layers or depths, hidden or widths)
+        return [(1, 1, 0)] if method == "majority class" else itertools.product(layers or depths, hidden or widths, range(seeds or SEEDS.get(dataset, 1)))
 
-    repeats = lambda dataset, method: range(1 if method == "majority class" else seeds or SEEDS.get(dataset, 1))
     return [dict(dataset=dataset, method=method, fold=fold, num_layers=depth, hidden_channels=width, seed=seed, root=root, **settings_of(method, epochs))
-            for dataset in datasets for method in methods for fold in range(folds) for depth, width in sizes(dataset, method) for seed in repeats(dataset, method)]
+            for dataset in datasets for method in methods for fold in range(folds) for depth, width, seed in variants(dataset, method)]
 
 # %% ../nbs/11_classification.ipynb #387b0dcb
 def chosen(
