@@ -7,7 +7,9 @@ __all__ = ['NETWORKS', 'graph_by_graph', 'by_groups', 'PatternOfProducts', 'Edge
            'DiffPool', 'AttentionPool', 'top_share', 'StructureBlind', 'random_half', 'NetworkTrainer', 'TopAttention']
 
 # %% ../nbs/10_baselines.ipynb #3c78de8f
+import contextlib
 import copy
+import dataclasses
 import functools
 import math
 
@@ -21,10 +23,12 @@ from torch_geometric.loader import DataLoader
 from torch_geometric.nn import ASAPooling, AttentionalAggregation, BatchNorm, DenseSAGEConv, EdgePooling, GraphConv, SAGEConv, SortAggregation, dense_diff_pool
 from torch_geometric.utils import coalesce, softmax, subgraph, to_dense_adj, to_dense_batch
 
-from .backbones import BACKBONES, GraphClassifier, check_batch, make_backbone, readout, two_layers
+from .backbones import BACKBONES, GraphClassifier, check_batch, evaluation_mode, make_backbone, readout, two_layers
 from .connectivity import components
+from .data import iter_graphs, warn_of_unused_fields
 from .model import both_ends
-from .trainer import DivergenceError, InputFormat, SubgraphExplanation, check_label
+from .reproducible import LocalRandomness, num_threads, threads_for
+from .trainer import DivergenceError, GraphEstimator, InputFormat, SubgraphExplanation, graphs_and_labels, plain_setting, to_device, training_sets
 
 # %% ../nbs/10_baselines.ipynb #ecbb268d
 def graph_by_graph(x: Tensor, edge_index: Tensor, batch: Tensor | None, num_graphs: int | None) -> tuple[Tensor, Tensor, Tensor, int]:
@@ -233,7 +237,7 @@ NETWORKS = {
 }  # name → function (in_channels, out_channels, hidden_channels=, num_layers=) → network
 
 # %% ../nbs/10_baselines.ipynb #f1142582
-class NetworkTrainer:
+class NetworkTrainer(GraphEstimator):
     "Train a graph network on labelled graphs and keep the epoch with the lowest validation loss; `fit`, `predict`, `predict_proba` and `score` as in `GIBTrainer`."
     def __init__(self,
                  network="gin",          # a name in `NETWORKS`, or a function (in_channels, out_channels) → module(x, edge_index, batch, num_graphs) → [N, out_channels]
@@ -248,40 +252,37 @@ class NetworkTrainer:
                  ):
         if isinstance(network, str) and network not in NETWORKS:
             raise ValueError(f"expected network to be one of {', '.join(NETWORKS)}, or a function (got {network!r})")
-        self.config = dict(network=network if isinstance(network, str) else "custom", hidden_channels=hidden_channels, num_layers=num_layers, epochs=epochs,
-                           patience=epochs if patience is None else patience, learning_rate=learning_rate, batch_size=batch_size, seed=seed, device=device)
+        given = dict(hidden_channels=hidden_channels, num_layers=num_layers, epochs=epochs, patience=epochs if patience is None else patience, learning_rate=learning_rate,
+                     batch_size=batch_size, seed=seed, device=device)
+        self.config = {"network": network if isinstance(network, str) else "custom"} | {name: plain_setting(value) for name, value in given.items()}
         for name in ("hidden_channels", "num_layers", "epochs", "patience", "batch_size"):
             if not isinstance(self.config[name], int) or self.config[name] < 1:
                 raise ValueError(f"expected {name} as an integer ≥ 1 (got {self.config[name]!r})")
         self.network, self.model = network, None
 
-    def fit(self, train: list[Data], valid: list[Data]) -> "NetworkTrainer":
+    def get_params(self, deep: bool = True) -> dict:
+        "All settings by name."
+        return self.config | {"network": self.network}
+
+    def _configure(self, **settings):
+        self.__init__(**self.get_params() | settings)
+
+    def fit(self,
+            train,       # graphs, as in `GIBTrainer.fit`
+            y=None,      # [N] their labels or values, where they do not hold them
+            *,
+            valid=None,  # graphs for validation, or a pair of graphs and y; default: a tenth of train
+            ) -> "NetworkTrainer":
         "Train; ValueError for graphs that `GIBTrainer` would refuse."
-        config, form = self.config, InputFormat.of([*train, *valid])
-        train, held_out = form.prepare(train, labels=True), Batch.from_data_list(form.prepare(valid, labels=True)).to(config["device"])
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(config["seed"])
-            model = self._build(form, train).to(config["device"])
-            optimiser, batches = torch.optim.Adam(model.parameters(), config["learning_rate"]), DataLoader(train, config["batch_size"], shuffle=True)
-            best, losses, best_epoch, best_state = math.inf, [], -1, None
-            for epoch in range(config["epochs"]):
-                model.train()
-                for batch in batches:
-                    batch = batch.to(config["device"])
-                    optimiser.zero_grad()
-                    form.loss(_read(model, batch), batch.y).backward()
-                    optimiser.step()
-                with torch.no_grad():
-                    losses.append(float(form.loss(_read(model.eval(), held_out), held_out.y)))
-                if losses[-1] < best:
-                    best, best_epoch, best_state = losses[-1], epoch, copy.deepcopy(model.state_dict())
-                elif epoch - best_epoch >= config["patience"]:
-                    break
-        if best_state is None:
-            raise DivergenceError(f"expected a finite validation loss (got {losses[-1]}): lower learning_rate, or scale the node features")
-        model.load_state_dict(best_state)
-        optimiser.zero_grad()
-        self.form, self.model, self.loss, self.losses, self.best_epoch = form, model.eval(), best, losses, best_epoch
+        train, (valid, valid_y) = list(iter_graphs(train)), graphs_and_labels(valid, y)
+        warn_of_unused_fields(train)
+        train, valid, classes = training_sets(train, y, valid, valid_y, self.config["seed"])
+        form = InputFormat.of([*train, *valid])
+        train, valid = form.prepare(train, labels=True), form.prepare(valid, labels=True)
+        nodes = sum(graph.num_nodes for graph in train) / len(train) * min(self.config["batch_size"], len(train))
+        with num_threads(threads_for(nodes, self.config["hidden_channels"])):
+            self.model, self.losses, self.best_epoch = _best_network(self, form, train, valid)
+        self.form, self.loss = dataclasses.replace(form, classes=classes), self.losses[self.best_epoch]
         return self
 
     def _build(self, form, train):
@@ -292,33 +293,50 @@ class NetworkTrainer:
         return NETWORKS[self.network](form.in_channels, form.out_channels, **sizes, **more)
 
     @torch.no_grad()
-    def _answers(self, graphs) -> Tensor:
-        "Logits or values [N, C] of graphs."
-        if self.model is None:
-            from sklearn.exceptions import NotFittedError
-            raise NotFittedError("expected a trained network (got an untrained NetworkTrainer); call fit first")
-        bare = self.form.prepare(list(graphs), labels=False)
-        return torch.cat([_read(self.model, batch.to(self.config["device"])).cpu() for batch in DataLoader(bare, self.config["batch_size"])])
-
-    def predict_proba(self, graphs) -> np.ndarray:
-        "Class probabilities [N, C]."
-        answers = self._answers(graphs)
-        if self.form.task != "classification":
-            raise ValueError("expected a classification model for predict_proba (got regression); use predict")
-        return answers.softmax(1).numpy()
-
-    def predict(self, graphs) -> np.ndarray:
-        "Class numbers [N], or values [N] in the units of y."
-        answers = self._answers(graphs)
-        return answers.argmax(1).numpy() if self.form.task == "classification" else answers[:, 0].double().numpy() * self.form.spread + self.form.mean
-
-    def score(self, graphs) -> float:
-        "Accuracy on labelled graphs, or R² for regression."
-        graphs = list(graphs)
-        return self.form.score(self._answers(graphs), torch.cat([check_label(graph, i).reshape(1) for i, graph in enumerate(graphs)]))
+    def _logits(self, graphs) -> Tensor:
+        model = self._fitted()
+        bare = self.form.prepare(list(iter_graphs(graphs)), labels=False)
+        with evaluation_mode(model):
+            return torch.cat([_read(model, to_device(batch, self.config["device"])).cpu() for batch in DataLoader(bare, self.config["batch_size"])])
 
 def _read(model, batch):
     return model(batch.x, batch.edge_index, batch.batch, batch.num_graphs)
+
+# %% ../nbs/10_baselines.ipynb #5514e4d9
+def _best_network(trainer, form, train, valid):
+    "The network of the epoch with the lowest validation loss, all validation losses, and the number of that epoch; DivergenceError where none is finite."
+    config, randomness = trainer.config, LocalRandomness(trainer.config["seed"])
+    with randomness:
+        model = trainer._build(form, train).float().to(config["device"])
+    held_out = to_device(Batch.from_data_list(valid), config["device"])
+    draws = callable(trainer.network) or any(isinstance(layer, nn.Dropout) and layer.p > 0 for layer in model.modules())
+    optimiser, losses, best_epoch, best_state = torch.optim.Adam(model.parameters(), config["learning_rate"]), [], -1, None
+    for epoch in range(config["epochs"]):
+        model.train()
+        for rows in _random_order(len(train), randomness).split(config["batch_size"]):
+            batch = to_device(Batch.from_data_list([train[i] for i in rows.tolist()]), config["device"])
+            optimiser.zero_grad()
+            with randomness if draws else contextlib.nullcontext():
+                loss = form.loss(_read(model, batch), batch.y)
+            loss.backward()
+            optimiser.step()
+        with torch.no_grad():
+            losses.append(float(form.loss(_read(model.eval(), held_out), held_out.y)))
+        if losses[-1] < (losses[best_epoch] if best_epoch >= 0 else math.inf):
+            best_epoch, best_state = epoch, copy.deepcopy(model.state_dict())
+        elif epoch - best_epoch >= config["patience"]:
+            break
+    if best_state is None:
+        raise DivergenceError(f"expected a finite validation loss (got {losses[-1]}): lower learning_rate, or scale the node features")
+    model.load_state_dict(best_state)
+    optimiser.zero_grad()
+    return model.eval(), losses, best_epoch
+
+def _random_order(count, randomness):
+    "A permutation of 0 … count − 1, that of a PyTorch `DataLoader` that shuffles."
+    with randomness:
+        seed = [int(torch.empty((), dtype=torch.int64).random_()) for _ in range(2)][1]  # the first is the loader's for its workers
+    return torch.randperm(count, generator=torch.Generator().manual_seed(seed))
 
 # %% ../nbs/10_baselines.ipynb #c0b3163a
 class TopAttention:
@@ -338,12 +356,13 @@ class TopAttention:
         "Stream of `SubgraphExplanation`s; `prediction` and `whole_prediction` are both that of the whole graph, since attention cuts nothing."
         trainer = self.trainer
         device = trainer.config["device"]
-        for graph in graphs:
-            bare, = trainer.form.prepare([graph], labels=False)
+        for number, graph in enumerate(iter_graphs(graphs)):
+            bare, = trainer.form.prepare([graph], labels=False, first=number)
             bare, zeros = bare.to(device), torch.zeros(graph.num_nodes, dtype=torch.long)
-            p = trainer.model.attention(bare.x, bare.edge_index).cpu()
+            with evaluation_mode(trainer.model):
+                p = trainer.model.attention(bare.x, bare.edge_index).cpu()
+                answer = trainer.model(bare.x, bare.edge_index, zeros.to(device), 1).cpu()
             p = p / p.max().clamp(min=1e-12) if len(p) else p
-            answer = trainer.model(bare.x, bare.edge_index, zeros.to(device), 1).cpu()
             selected = top_share(p, zeros, self.share)
             yield SubgraphExplanation(x=graph.x, edge_index=graph.edge_index, node_mask=p[:, None], edge_mask=both_ends(p, graph.edge_index), num_nodes=graph.num_nodes,
                                       prediction=answer, whole_prediction=answer, selected=selected, selected_threshold=float(p[selected].min()) if len(p) else 0.,

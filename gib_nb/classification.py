@@ -70,11 +70,11 @@ def classification_cell(
     if method in BOTTLENECKS:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of a collapse, which is in the row
-            trainer = GIBTrainer(**settings).fit(train, valid, progress=False)
+            trainer = GIBTrainer(**settings).fit(train, valid=valid, progress=False)
         loss = trainer.history["epochs"][trainer.history["best_epoch"]]["classification"]
         found = {"config": dataclasses.asdict(trainer.config), "best_epoch": trainer.history["best_epoch"], "attempts": len(trainer.history["attempts"]), "collapse": trainer.collapse}
     else:
-        trainer = NetworkTrainer(PLAIN[method], **settings).fit(train, valid)
+        trainer = NetworkTrainer(PLAIN[method], **settings).fit(train, valid=valid)
         loss, found = trainer.loss, {"config": trainer.config, "best_epoch": trainer.best_epoch}
     return {"loss": loss, "accuracy": trainer.score(test), "seconds": time.perf_counter() - start} | found
 

@@ -262,7 +262,7 @@ def train_run(
     resumed = (pathlib.Path(folder) / CHECKPOINT).is_file()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CollapseWarning)  # stands in the metrics, the table and the report
-        trainer.fit(data.train, data.valid, checkpoint=pathlib.Path(folder) / CHECKPOINT, progress=progress)
+        trainer.fit(data.train, valid=data.valid, checkpoint=pathlib.Path(folder) / CHECKPOINT, progress=progress)
     seconds = time.perf_counter() - start
     trainer.save(folder)
     metrics = {"data": data.summary(), "task": data.task, "seed": config.seed, **measure(trainer, data),

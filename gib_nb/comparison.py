@@ -9,6 +9,7 @@ __all__ = ['APART', 'ABLATIONS', 'fit_classifier', 'both_ways', 'edge_methods', 
 # %% ../nbs/10b_comparison.ipynb #54dbdd4a
 import copy
 import dataclasses
+import functools
 import importlib.util
 import time
 import warnings
@@ -20,13 +21,14 @@ from torch_geometric.explain import AttentionExplainer, CaptumExplainer, Explain
 from torch_geometric.nn import GATConv
 from torch_geometric.utils import scatter
 
-from .backbones import GraphClassifier
+from .backbones import GraphClassifier, evaluation_mode
 from .baselines import NetworkTrainer
 from .connectivity import components
 from .data import load_dataset, motif_dataset
 from .explain import edge_auc
 from .explainer import GraphPredictor
-from .masked import through, undirected
+from .masked import call_classifier, masked_messages, undirected
+from .reproducible import LocalRandomness
 from .trainer import GIBConfig, GIBTrainer
 
 # %% ../nbs/10b_comparison.ipynb #6a536d4a
@@ -38,7 +40,7 @@ def fit_classifier(
     seed: int = 0,
 ) -> GraphClassifier:
     "A trained plain network; the epoch with the lowest validation loss."
-    return NetworkTrainer(backbone, epochs=epochs, seed=seed).fit(train, valid).model
+    return NetworkTrainer(backbone, epochs=epochs, seed=seed).fit(train, valid=valid).model
 
 # %% ../nbs/10b_comparison.ipynb #ee338bb4
 def both_ways(
@@ -56,22 +58,26 @@ def edge_methods(
     epochs: int = 20,   # of PGExplainer
     seed: int = 0,
 ) -> dict:              # name → function graph → mask [E]
-    "Random edges and PyG's methods that the model allows; attention where it has any, integrated gradients where Captum is installed."
-    generator = torch.Generator().manual_seed(seed)
-    explainer = lambda algorithm, kind="model": Explainer(copy.deepcopy(model), algorithm, explanation_type=kind, edge_mask_type="object", model_config=dict(
+    "Random edges and PyG's methods that the model allows; attention where it has any, integrated gradients where Captum is installed. The model stays as it is, and its mode does not matter."
+    generator, randomness = torch.Generator().manual_seed(seed), LocalRandomness(seed)
+    explainer = lambda algorithm, kind="model": Explainer(copy.deepcopy(model).eval(), algorithm, explanation_type=kind, edge_mask_type="object", model_config=dict(
         mode="multiclass_classification", task_level="graph", return_type="raw"))
     mask_of = lambda explain: lambda graph: explain(graph.x, graph.edge_index).edge_mask
     found = {"random edges": lambda graph: torch.rand(graph.num_edges, generator=generator), "GNNExplainer": mask_of(explainer(GNNExplainer(epochs=steps)))}
-    trained = explainer(PGExplainer(epochs=epochs, lr=.003), "phenomenon")
-    for epoch in range(epochs):
-        for graph in train:
-            trained.algorithm.train(epoch, trained.model, graph.x, graph.edge_index, target=trained.get_prediction(graph.x, graph.edge_index).argmax(1))
+    with randomness:
+        trained = explainer(PGExplainer(epochs=epochs, lr=.003), "phenomenon")
+        for epoch in range(epochs):
+            for graph in train:
+                trained.algorithm.train(epoch, trained.model, graph.x, graph.edge_index, target=trained.get_prediction(graph.x, graph.edge_index).argmax(1))
     found["PGExplainer"] = lambda graph: trained(graph.x, graph.edge_index, target=trained.get_prediction(graph.x, graph.edge_index).argmax(1)).edge_mask
     if any(isinstance(module, GATConv) for module in model.modules()):
         found["attention"] = mask_of(explainer(AttentionExplainer()))
     if importlib.util.find_spec("captum"):
         found["integrated gradients"] = mask_of(explainer(CaptumExplainer("IntegratedGradients")))
-    return {name: (lambda graph, explain=explain: both_ways(explain(graph).detach(), graph.edge_index)) for name, explain in found.items()}
+    def seeded(explain, graph):
+        with randomness:
+            return both_ways(explain(graph).detach(), graph.edge_index)
+    return {name: functools.partial(seeded, explain) for name, explain in found.items()}
 
 # %% ../nbs/10b_comparison.ipynb #7fe59cca
 @torch.no_grad()
@@ -85,7 +91,9 @@ def mask_scores(
 
     truth = [graph.edge_mask > .5 for graph in graphs]
     best = [mask >= mask.topk(int(true.sum())).values.min() for mask, true in zip(masks, truth)]
-    answer = lambda graph, kept: int(through(kept, model, graph.x, graph.edge_index).argmax())
+    def answer(graph, kept):
+        with evaluation_mode(model), masked_messages(model, kept, graph.edge_index):
+            return int(call_classifier(model, graph.x, graph.edge_index, torch.zeros(graph.num_nodes, dtype=torch.long)).argmax())
     whole = [answer(graph, torch.ones(graph.num_edges)) for graph in graphs]
     mean = lambda values: float(torch.tensor(list(values), dtype=torch.double).mean())
     return {"auc": float(roc_auc_score(torch.cat(truth), torch.cat(masks))),
@@ -147,7 +155,7 @@ def explanation_cell(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # collapse is in the row
         plain, attentive = (fit_classifier(data.train, data.valid, backbone, epochs, seed) for backbone in ("gin", "gat"))
-        fit = lambda config, explained=None: GIBTrainer(config, explained=explained).fit(data.train, data.valid, progress=False)
+        fit = lambda config, explained=None: GIBTrainer(config, explained=explained).fit(data.train, valid=data.valid, progress=False)
         post_hoc, own, apart = fit(config, plain), fit(config), fit(apart_config(-(-3 * epochs // 4), seed, **settings))
         methods = {name: (plain, explain) for name, explain in edge_methods(plain, data.train[:100], seed=seed).items()}
         methods["attention (GAT)"] = attentive, edge_methods(attentive, [], epochs=0)["attention"]
@@ -164,8 +172,8 @@ def _scored(model, explain, test, shown):
     start = time.perf_counter()
     masks = [explain(graph) for graph in shown]
     seconds = (time.perf_counter() - start) / len(shown)
-    with torch.no_grad():
-        accuracy = float((model.eval()(test.x, test.edge_index, test.batch).argmax(1) == test.y.flatten()).double().mean())
+    with torch.no_grad(), evaluation_mode(model):
+        accuracy = float((call_classifier(model, test.x, test.edge_index, test.batch).argmax(1) == test.y.flatten()).double().mean())
     return mask_scores(model, shown, masks) | {"accuracy": accuracy, "seconds": seconds}
 
 # %% ../nbs/10b_comparison.ipynb #d514ae9d
@@ -198,7 +206,7 @@ def ablation_cell(
         warnings.simplefilter("ignore")  # of collapse; a row says it with its numbers
         for name, (config, explained) in runs.items():
             given = readers and readers[:config.readers] if config.independent else None
-            trainer = GIBTrainer(dataclasses.replace(config, restarts=0), explained=explained).fit(data.train, data.valid, readers=given, progress=False)
+            trainer = GIBTrainer(dataclasses.replace(config, restarts=0), explained=explained).fit(data.train, valid=data.valid, readers=given, progress=False)
             readers = readers or copy.deepcopy(trainer.model.classifier)
             shown = {part: marked(data, part) for part in ("valid", "test")}
             rows[name] = {f"auc_{part}": edge_auc(graphs, trainer.subgraphs(graphs)) for part, graphs in shown.items()} | _accuracies(trainer, data.test)

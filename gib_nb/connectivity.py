@@ -44,6 +44,10 @@ def _check_edges(edge_index, batch):
         raise ValueError(f"expected edges within one graph (got edge {edge_index[:, edge].tolist()} from graph {ends[0, edge]} to {ends[1, edge]})")
 
 # %% ../nbs/06_connectivity.ipynb #10893925
+def _precision(device):
+    "Double, where the device has it; Apple's have not."
+    return torch.float if device.type == "mps" else torch.double
+
 def connectivity_matrix(
     assignment: torch.Tensor,  # [n, 2], rows sum to one; column 0 is "in the subgraph"
     edge_index: torch.Tensor,  # [2, E] int64; each listed edge counts once, self-loops and duplicates too
@@ -54,9 +58,9 @@ def connectivity_matrix(
     _check_assignment(assignment)
     batch, num_graphs = check_batch(batch, assignment.size(0), num_graphs, assignment.device)
     _check_edges(edge_index, batch)
-    p = assignment[:, 0].double()
+    p = assignment[:, 0].to(_precision(assignment.device))
     source, target = edge_index
-    leaving, entering = [torch.bincount(end, minlength=p.numel()).double() for end in edge_index]
+    leaving, entering = [torch.bincount(end, minlength=p.numel()).to(p.dtype) for end in edge_index]
     zero = p.new_zeros(num_graphs)
     both = zero.index_add(0, batch.index_select(0, source), p.index_select(0, source) * p.index_select(0, target))
     rows, columns = zero.index_add(0, batch, p * leaving), zero.index_add(0, batch, p * entering)
@@ -183,7 +187,7 @@ def compactness(
     "How much of each graph is selected, in how many pieces, and how many edges the selection cuts."
     mask = selected_nodes(assignment, threshold)
     batch, num_graphs = check_batch(batch, mask.numel(), num_graphs, mask.device)
-    matrix = connectivity_matrix(torch.stack([mask, ~mask], 1).double(), edge_index, batch, num_graphs)
+    matrix = connectivity_matrix(torch.stack([mask, ~mask], 1).float(), edge_index, batch, num_graphs)
     across = matrix[:, 0, 1] + matrix[:, 1, 0]
     shares = torch.stack([matrix[:, 0, 1], matrix[:, 1, 0]], 1) / matrix.sum(2)
     inside = torch.bincount(batch[mask], minlength=num_graphs)

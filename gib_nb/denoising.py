@@ -187,7 +187,7 @@ def denoising_cell(
     elif method in PLAIN:
         graphs = lines if "line graph" in method or "Att" in method else data
         graphs = dataclasses.replace(data, graphs=[graph.edge_subgraph(graph.edge_mask > .5) for graph in data.graphs]) if "real edges" in method else graphs
-        trainer = NetworkTrainer(PLAIN[method], **settings, seed=seed).fit(graphs.train, graphs.valid)
+        trainer = NetworkTrainer(PLAIN[method], **settings, seed=seed).fit(graphs.train, valid=graphs.valid)
         if PLAIN[method] == "att_pool":
             explained = list(TopAttention(trainer, {"GCN+Att05": .5, "GCN+Att07": .7}[method]).subgraphs(lines.test))
             found = _scored(real, trainer, lines.test, explained)
@@ -197,7 +197,7 @@ def denoising_cell(
     else:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CollapseWarning)  # it is in the row
-            trainer = GIBTrainer(**settings, seed=seed).fit(lines.train, lines.valid, progress=False)
+            trainer = GIBTrainer(**settings, seed=seed).fit(lines.train, valid=lines.valid, progress=False)
         explained = list(trainer.subgraphs(lines.test))
         found = _scored(real, trainer, lines.test, explained) | {"config": dataclasses.asdict(trainer.config), "attempts": len(trainer.history["attempts"]), "collapse": trainer.collapse,
                                                                  "examples": [_example(*parts) for parts in zip(data.test[:3], lines.test, explained)]}

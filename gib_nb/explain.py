@@ -177,7 +177,7 @@ def starter_model(
     if progress:
         print(f"no model given: training a small one for drug likeness (QED) on {molecules} molecules, once", file=sys.stderr)
     data = molecule_dataset(limit=molecules)
-    trainer = GIBTrainer(config).fit(data.train, data.valid, progress=progress)
+    trainer = GIBTrainer(config).fit(data.train, valid=data.valid, progress=progress)
     try:
         trainer.save(folder)
     except OSError as error:

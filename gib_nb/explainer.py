@@ -14,7 +14,7 @@ from torch_geometric.explain import Explanation
 from torch_geometric.explain.algorithm import ExplainerAlgorithm
 from torch_geometric.explain.config import ExplanationType, MaskType, ModelMode, ModelTaskLevel
 
-from .backbones import check_batch
+from .backbones import check_batch, evaluation_mode
 from .trainer import GIBTrainer
 
 # %% ../nbs/09b_explainer.ipynb #3c61bace
@@ -25,10 +25,16 @@ class GraphPredictor(nn.Module):
                  whole: bool = False,  # predict from whole graphs instead of from the subgraphs
                  ):
         super().__init__()
+        self.training = False
         self.gib, self.whole = trainer._fitted(), whole
 
+    def train(self, mode: bool = True) -> "GraphPredictor":
+        "Nothing: the model is the trainer's, and a prediction neither trains it nor moves its statistics. PyG's `Explainer` would call this after each explanation."
+        return self
+
     def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor | None = None) -> Tensor:
-        return self.gib.answer(x, edge_index, *check_batch(batch, len(x), device=x.device)) if self.whole else self.gib(x, edge_index, batch).prediction
+        with evaluation_mode(self.gib):
+            return self.gib.answer(x, edge_index, *check_batch(batch, len(x), device=x.device)) if self.whole else self.gib(x, edge_index, batch).prediction
 
 # %% ../nbs/09b_explainer.ipynb #a7e9dbe8
 class GIBExplainer(ExplainerAlgorithm):
@@ -75,6 +81,7 @@ class GIBExplainer(ExplainerAlgorithm):
         if x.dim() != 2 or x.size(1) != trainer.form.in_channels:
             raise ValueError(f"expected x with {trainer.form.in_channels} columns, as in training (got {list(x.shape)}); "
                              "trainer.form.prepare makes degree features")
-        _, p, mask = trainer.model.eval().assign(x, edge_index)
+        with evaluation_mode(trainer.model):
+            _, p, mask = trainer.model.assign(x, edge_index)
         config = self.explainer_config
         return Explanation(node_mask=None if config.node_mask_type is None else p[:, None], edge_mask=None if config.edge_mask_type is None else mask)

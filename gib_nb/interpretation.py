@@ -260,7 +260,7 @@ def interpretation_cell(
         chosen = [scaffold_atoms(graph.smiles) for graph in graphs]
     elif method in SAMPLED:
         samples, pieces = settings.pop("samples"), settings.pop("pieces")
-        trainer = NetworkTrainer("gin_sum", **settings, seed=seed).fit(taught(data.train, oracle, pieces, seed), taught(data.valid, oracle, pieces, seed))
+        trainer = NetworkTrainer("gin_sum", **settings, seed=seed).fit(taught(data.train, oracle, pieces, seed), valid=taught(data.valid, oracle, pieces, seed))
         choices = best_samples(graphs, trainer, samples, seed=seed)
         found["draws"] = {k: frontier(graphs, best_samples(graphs, trainer, k, (.5,), seed), values, oracle)[0]["bias"] for k in (1, 4, 16)}
         chosen, found = choices[.5], found | {"config": trainer.config, "r2": trainer.score(taught(data.test, oracle, pieces, seed))}
@@ -268,10 +268,10 @@ def interpretation_cell(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of a collapse, which is in the row
             if method in BOTTLENECKS:
-                explainer = trainer = GIBTrainer(**settings, seed=seed).fit(data.train, data.valid, progress=False)
+                explainer = trainer = GIBTrainer(**settings, seed=seed).fit(data.train, valid=data.valid, progress=False)
                 found |= {"config": dataclasses.asdict(trainer.config), "attempts": len(trainer.history["attempts"]), "collapse": trainer.collapse}
             else:
-                trainer = NetworkTrainer("att_pool", **settings, seed=seed).fit(data.train, data.valid)
+                trainer = NetworkTrainer("att_pool", **settings, seed=seed).fit(data.train, valid=data.valid)
                 explainer, found = TopAttention(trainer, ATTENTION[method]), found | {"config": trainer.config}
         explained = list(explainer.subgraphs(graphs))
         weights, chosen = [peeled(e.node_mask[:, 0].tolist(), e.edge_index) for e in explained], [e.selected.nonzero().flatten().tolist() for e in explained]

@@ -89,9 +89,9 @@ class GIB(nn.Module):
         p = self.generator(nodes)
         return nodes, p, both_ends(p, edge_index)
 
-    def answer(self, x: Tensor, edge_index: Tensor, batch: Tensor, num_graphs: int) -> Tensor:
-        "Logits or values [N, out_channels] of whole graphs, as if every node were in."
-        return self.classify(readout(self.backbone(x, edge_index), batch, num_graphs, self.reduce))
+    def answer(self, x: Tensor, edge_index: Tensor, batch: Tensor, num_graphs: int, mask: Tensor | None = None, p: Tensor | None = None) -> Tensor:
+        "Logits or values [N, out_channels] of whole graphs, as if every node were in, or of subgraphs whose nodes are in with probability `p` [n]."
+        return self.classify(readout(self.backbone(x, edge_index), batch, num_graphs, self.reduce, weight=p))
 
     def classify(self, embedding: Tensor) -> Tensor:
         "Logits or values [N, out_channels] from embeddings [N, d] of subgraphs, or of anything with the same readout."

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['grid', 'code_version', 'cell_key', 'read_cell', 'finished_tasks', 'run_cells', 'completed', 'one_thread', 'frame',
-           'spread', 'label_information', 'measure_run', 'shorten', 'train_cell', 'sweep', 'surroundings', 'asset_path',
-           'write_asset', 'read_asset']
+           'spread', 'mean_text', 'label_information', 'measure_run', 'shorten', 'train_cell', 'sweep', 'surroundings',
+           'asset_path', 'write_asset', 'read_asset']
 
 # %% ../nbs/14_sweep.ipynb #0f12fd27
 import ast
@@ -27,11 +27,19 @@ import warnings
 from contextlib import contextmanager
 
 # %% ../nbs/14_sweep.ipynb #ae2769aa
+def _choices(value):
+    "The values of an axis in plain Python: those of a list, an array, a column of a table, or anything that runs through some; or the one value that was given."
+    if hasattr(value, "tolist"):  # NumPy's and pandas' numbers too
+        value = value.tolist()
+    if isinstance(value, (list, tuple, range, set, frozenset)) or hasattr(value, "__next__"):
+        return [each.item() if hasattr(each, "item") else each for each in value]
+    return [value]
+
 def grid(
     **axes,  # name -> list of values; a value that is no list is the same in every cell
 ) -> list[dict]:  # settings of each cell
     "All combinations of some values; ValueError for an axis without values."
-    values = {name: list(value) if isinstance(value, (list, tuple, range)) else [value] for name, value in axes.items()}
+    values = {name: _choices(value) for name, value in axes.items()}
     for name, choices in values.items():
         if not choices:
             raise ValueError(f"expected at least one value of {name} (got none)")
@@ -158,13 +166,9 @@ def completed(
 @contextmanager
 def one_thread():
     "Lets torch compute with one thread: faster for small graphs, and the same sums on any number of cores."
-    import torch
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
+    from gib_nb.reproducible import num_threads
+    with num_threads(1):
         yield
-    finally:
-        torch.set_num_threads(before)
 
 # %% ../nbs/14_sweep.ipynb #dd7607d0
 def frame(
@@ -176,11 +180,19 @@ def frame(
 
 def spread(
     values,  # numbers; None and NaN do not count
-) -> tuple[float, float]:  # mean and standard deviation (0 for one number, NaN for none)
+) -> tuple[float, float]:  # mean and standard deviation with N − 1 below it, NaN where there are none, or for the latter only one
     "Mean and spread over seeds."
     import numpy as np
     kept = [value for value in values if value is not None and not math.isnan(value)]
-    return (float(np.mean(kept)), float(np.std(kept, ddof=1)) if len(kept) > 1 else 0.) if kept else (math.nan, math.nan)
+    return (float(np.mean(kept)) if kept else math.nan, float(np.std(kept, ddof=1)) if len(kept) > 1 else math.nan)
+
+def mean_text(
+    values,  # as in `spread`
+    form: str = ".3f",
+) -> str:
+    "Mean ± standard deviation; the mean alone for a single number, since one number has no spread; empty for none."
+    mean, deviation = spread(values)
+    return "" if math.isnan(mean) else f"{mean:{form}}" + ("" if math.isnan(deviation) else f" ± {deviation:{form}}")
 
 # %% ../nbs/14_sweep.ipynb #e09f98aa
 def label_information(
@@ -194,8 +206,10 @@ def label_information(
     y = np.array([float(graph.y) for graph in graphs])
     if trainer.form.task == "regression":
         return float(-.5 * np.log(max(1 - trainer.score(graphs), 1e-12)))
-    given = trainer.predict_proba(graphs)[np.arange(len(y)), y.astype(int)]
-    return float(entropy(np.bincount(y.astype(int)) / len(y)) + np.log(np.maximum(given, 1e-12)).mean())
+    outputs, p = trainer.form.outputs_of(y), trainer.predict_proba(graphs)
+    known = (outputs >= 0) & (outputs < p.shape[1])  # a class that was not there in training has no output, and no probability
+    given = np.where(known, p[np.arange(len(y)), np.where(known, outputs, 0)], 0.)
+    return float(entropy(np.unique(y, return_counts=True)[1] / len(y)) + np.log(np.maximum(given, 1e-12)).mean())
 
 # %% ../nbs/14_sweep.ipynb #ef5d67ea
 def measure_run(
@@ -254,7 +268,7 @@ def train_cell(
     data = data if fold is None else data.folds()[fold]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CollapseWarning)  # it is in the row
-        trainer = GIBTrainer(seed=seed, **settings).fit(data.train, data.valid, progress=False)
+        trainer = GIBTrainer(seed=seed, **settings).fit(data.train, valid=data.valid, progress=False)
     return measure_run(trainer, data) | {"history": shorten(trainer.history, 6)}
 
 def sweep(
@@ -287,14 +301,14 @@ def sweep(
 
 def _check_settings(cells):
     "ValueError for the first cell that cannot work."
-    from gib_nb.trainer import GIBConfig
+    from gib_nb.trainer import GIBConfig, GIBTrainer
 
     for settings in cells:
         if settings.get("fold") not in (None, *range(10)):
             raise ValueError(f"expected fold as a number from 0 to 9 (got {settings['fold']!r})")
         settings = {name: value for name, value in settings.items() if name not in ("dataset", "fold")}
         try:
-            GIBConfig(**settings)
+            GIBTrainer(**settings)
         except TypeError as error:
             known = ", ".join(field.name for field in dataclasses.fields(GIBConfig))
             raise ValueError(f"expected settings among {known} and fold (got {', '.join(settings)}: {error})") from None

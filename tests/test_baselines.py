@@ -158,20 +158,20 @@ def test_the_half_does_not_know_the_degrees_of_the_whole(trees):
 
 
 def test_a_tail_batch_of_one_graph_is_no_trouble(trees):
-    NetworkTrainer("structure_blind", 8, epochs=2, batch_size=len(trees.train) - 1).fit(trees.train, trees.valid)
+    NetworkTrainer("structure_blind", 8, epochs=2, batch_size=len(trees.train) - 1).fit(trees.train, valid=trees.valid)
 
 
 # ---- the trainer
 
 def test_one_seed_one_result(trees):
-    fit = lambda seed: NetworkTrainer("gcn", 8, epochs=3, seed=seed).fit(trees.train, trees.valid)
+    fit = lambda seed: NetworkTrainer("gcn", 8, epochs=3, seed=seed).fit(trees.train, valid=trees.valid)
     first, again, other = fit(1), fit(1), fit(2)
     assert first.losses == again.losses != other.losses and first.loss == min(first.losses) == first.losses[first.best_epoch]
     assert np.array_equal(first.predict_proba(trees.test), again.predict_proba(trees.test))
 
 
 def test_predictions_and_scores(trees):
-    trainer = NetworkTrainer("graphsage", 8, epochs=3).fit(trees.train, trees.valid)
+    trainer = NetworkTrainer("graphsage", 8, epochs=3).fit(trees.train, valid=trees.valid)
     y, p = np.array([int(graph.y) for graph in trees.test]), trainer.predict_proba(trees.test)
     assert p.shape == (len(y), 2) and np.allclose(p.sum(1), 1) and trainer.score(trees.test) == (p.argmax(1) == y).mean() == (trainer.predict(trees.test) == y).mean()
     assert trainer.score(iter(trees.test)) == trainer.score(trees.test)
@@ -182,21 +182,21 @@ def test_values_keep_their_units():
     graphs = [Data(x=torch.rand(5, 3, generator=generator), edge_index=EDGES) for _ in range(120)]
     for graph in graphs:
         graph.y = 1000 + 50 * graph.x[:, 0].mean()[None]
-    trainer = NetworkTrainer("gin", 16, epochs=30, learning_rate=.01).fit(graphs[:80], graphs[80:100])
+    trainer = NetworkTrainer("gin", 16, epochs=30, learning_rate=.01).fit(graphs[:80], valid=graphs[80:100])
     assert abs(trainer.predict(graphs[100:]).mean() - 1025) < 10 and trainer.score(graphs[100:]) > .5
     with pytest.raises(ValueError, match="expected a classification model"):
         trainer.predict_proba(graphs[100:])
 
 
 def test_it_stops_when_nothing_improves(trees):
-    trainer = NetworkTrainer("gin", 8, epochs=60, patience=2, learning_rate=.05).fit(trees.train, trees.valid)
+    trainer = NetworkTrainer("gin", 8, epochs=60, patience=2, learning_rate=.05).fit(trees.train, valid=trees.valid)
     assert len(trainer.losses) == min(60, trainer.best_epoch + 3)
 
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_graphs_without_features_are_read_by_degree(name):
     graphs = [Data(edge_index=EDGES if i % 2 else EDGES[:, :8], num_nodes=5, y=torch.tensor([i % 2])) for i in range(20)]
-    trainer = NetworkTrainer(name, 8, epochs=2).fit(graphs[:16], graphs[16:])
+    trainer = NetworkTrainer(name, 8, epochs=2).fit(graphs[:16], valid=graphs[16:])
     assert trainer.predict_proba(graphs).shape == (20, 2)
 
 
@@ -207,14 +207,14 @@ def test_what_cannot_be_trained_is_refused(trees):
         NetworkTrainer().predict(trees.test)
     broken = NetworkTrainer(lambda i, o: Broken(o), epochs=1)
     with pytest.raises(FloatingPointError, match="lower learning_rate"):
-        broken.fit(trees.train, trees.valid)
+        broken.fit(trees.train, valid=trees.valid)
     with pytest.raises(NotFittedError, match="call fit first"):
         broken.predict(trees.test)
     for settings in (dict(epochs=0), dict(patience=0), dict(num_layers=0), dict(hidden_channels=8.), dict(batch_size=0)):
         with pytest.raises(ValueError, match=f"expected {next(iter(settings))} as an integer ≥ 1"):
             NetworkTrainer(**settings)
     with pytest.raises(ValueError, match="graph 1: expected y"):
-        NetworkTrainer("gin", 8, epochs=1).fit(trees.train, trees.valid).score([trees.test[0], Data(x=trees.test[1].x, edge_index=trees.test[1].edge_index)])
+        NetworkTrainer("gin", 8, epochs=1).fit(trees.train, valid=trees.valid).score([trees.test[0], Data(x=trees.test[1].x, edge_index=trees.test[1].edge_index)])
 
 
 class Broken(torch.nn.Module):
@@ -239,7 +239,7 @@ def test_attention_sums_to_one_and_is_what_pools():
 
 
 def test_the_half_with_the_largest_attention_is_the_subgraph(trees):
-    trainer = NetworkTrainer("att_pool", 8, epochs=2).fit(trees.train, trees.valid)
+    trainer = NetworkTrainer("att_pool", 8, epochs=2).fit(trees.train, valid=trees.valid)
     for share in (.5, .7, 1.):
         for graph, e in zip(trees.test, TopAttention(trainer, share).subgraphs(trees.test)):
             assert int(e.selected.sum()) == math.ceil(share * graph.num_nodes - 1e-9) and e.node_mask.max() == 1

@@ -29,7 +29,7 @@ TRAIN = ["train", "motif", "--limit", "60", "--no-progress", *WORDS]
 def fitted(data, **settings):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return GIBTrainer(GIBConfig(**TINY | settings)).fit(data.train, data.valid, progress=False)
+        return GIBTrainer(GIBConfig(**TINY | settings)).fit(data.train, valid=data.valid, progress=False)
 
 
 @pytest.fixture(scope="module", autouse=True)

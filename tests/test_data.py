@@ -433,9 +433,9 @@ def test_bad_lists_are_refused():
 
 
 def test_task_and_classes_are_inferred():
-    assert gd.validate_graphs([graph(0), graph(2)]) == gd.GraphFormat("classification", 3, 2)
-    assert gd.validate_graphs([graph(.5), graph(.5)]) == gd.GraphFormat("regression", None, 2)
-    assert gd.validate_graphs([graph(0), graph(0)], task="regression").task == "regression"
+    assert gd.validate_graphs([graph(0), graph(2)]) == gd.GraphFormat("classification", 2, 2)
+    assert gd.validate_graphs([graph(.5), graph(.7)]) == gd.GraphFormat("regression", None, 2)
+    assert gd.validate_graphs([graph(0), graph(1)], task="regression").task == "regression"
     plain = [graph(y, x=None, num_nodes=3) for y in (0, 1)]
     assert gd.validate_graphs(plain).num_features == 0
 

@@ -19,7 +19,7 @@ TINY = dict(hidden_channels=8, epochs=6, warmup=1, ramp=1, inner_steps=2, batch_
 def fitted(data, **settings):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return GIBTrainer(GIBConfig(**TINY | settings)).fit(data.train, data.valid, progress=False)
+        return GIBTrainer(GIBConfig(**TINY | settings)).fit(data.train, valid=data.valid, progress=False)
 
 
 @pytest.fixture(scope="module")

@@ -48,13 +48,13 @@ def trees():
 
 @pytest.fixture(scope="module")
 def trained(trees):
-    return quietly(GIBTrainer(GIBConfig(**TINY)).fit, trees.train, trees.valid, progress=False)
+    return quietly(GIBTrainer(GIBConfig(**TINY)).fit, trees.train, valid=trees.valid, progress=False)
 
 
 @pytest.fixture(scope="module")
 def regression(trees):
     graphs = [Data(x=g.x, edge_index=g.edge_index, y=torch.tensor([float(g.num_nodes) + i % 3])) for i, g in enumerate(trees.train)]
-    return quietly(GIBTrainer(GIBConfig(**TINY)).fit, graphs[:40], graphs[40:], progress=False)
+    return quietly(GIBTrainer(GIBConfig(**TINY)).fit, graphs[:40], valid=graphs[40:], progress=False)
 
 
 def theirs_for(trees, out_channels=2, gnn=GIN, train=True):
@@ -294,7 +294,7 @@ def test_post_hoc_finds_the_motif_and_not_what_is_left_without_it():
     data = motif_dataset(300, seed=1)
     classifier = fit_classifier(data.train, data.valid, epochs=25)
     config = GIBConfig(epochs=25, warmup=8, ramp=4, restarts=0, inner_steps=10, learning_rate=.005)
-    found = quietly(quietly(GIBTrainer(config, explained=classifier).fit, data.train, data.valid, progress=False).subgraph, data.test)
+    found = quietly(quietly(GIBTrainer(config, explained=classifier).fit, data.train, valid=data.valid, progress=False).subgraph, data.test)
     assert edge_auc(data.test, found) > .9
     assert np.mean([int(e.prediction.argmax()) == int(e.whole_prediction.argmax()) for e in found]) > .9
 
@@ -370,16 +370,16 @@ def test_pyg_draws_it(trees, trained, tmp_path):
     assert (tmp_path / "graph.png").stat().st_size > 1000
 
 
-def test_batches_of_a_loader_are_explained_whole(trees, trained, post_hoc):
+def test_batches_of_a_loader_mean_their_graphs(trees, trained, post_hoc):
     for trainer in (trained, post_hoc):
         found = list(trainer.subgraphs(DataLoader(trees.test, 4)))
         one_by_one = quietly(trainer.subgraph, trees.test)
-        assert [len(e.prediction) for e in found] == [4] * (len(trees.test) // 4) + [len(trees.test) % 4] * (len(trees.test) % 4 > 0)
-        for name in ("node_mask", "edge_mask", "prediction", "whole_prediction"):
-            torch.testing.assert_close(torch.cat([e[name] for e in found]), torch.cat([e[name] for e in one_by_one]), rtol=1e-4, atol=1e-5)
-        assert torch.cat([e.components for e in found]).tolist() == [int(e.components) for e in one_by_one]
-        assert all(e.validate() for e in found)
+        assert len(found) == len(one_by_one) == len(trees.test)
+        for mine, other in zip(found, one_by_one):
+            for name in ("x", "edge_index", "node_mask", "edge_mask", "prediction", "whole_prediction", "selected"):
+                torch.testing.assert_close(mine[name], other[name], rtol=1e-4, atol=1e-5)
+            assert mine.components == other.components and mine.validate()
     mixed = list(trained.subgraphs([Batch.from_data_list(trees.test[:3]), *trees.test[3:5]]))
-    assert [len(e.prediction) for e in mixed] == [3, 1, 1]
-    with pytest.raises(ValueError, match="expected a batch with"):
+    assert [len(e.prediction) for e in mixed] == [1] * 5
+    with pytest.raises(ValueError, match="graph 0: expected x with 10 columns"):
         next(trained.subgraphs([Batch.from_data_list([Data(x=torch.ones(2, 3), edge_index=torch.tensor([[0], [1]]))])]))

@@ -55,7 +55,7 @@ def test_half_precision_changes_little(tmp_path):
     graphs = [molecule_to_data(smiles, float(i)) for i, smiles in enumerate(embedded_molecules(60))]
     trainer = gib_nb.trainer.GIBTrainer(epochs=3, warmup=1, ramp=1, restarts=0, hidden_channels=8, seed=1)
     with pytest.warns(UserWarning):  # a model of three epochs is collapsed
-        trainer.fit(graphs[:40], graphs[40:], progress=False)
+        trainer.fit(graphs[:40], valid=graphs[40:], progress=False)
     room.write_model(tmp_path / "model.safetensors", trainer, {"note": 1})
     again = gib_nb.trainer.GIBTrainer.from_file(tmp_path / "model.safetensors")
     assert np.allclose(again.predict(graphs), trainer.predict(graphs), atol=1e-2 * trainer.form.spread)

@@ -76,7 +76,7 @@ def test_a_watched_training_is_that_of_fit():
     config = stability.stability_config(1, 2, .3, seed=3, full=3)
     watched, curves = stability.watched_training(config, graphs=60)
     data = motif_dataset(60, seed=3)
-    plain = GIBTrainer(config).fit(data.train, data.valid, progress=False)
+    plain = GIBTrainer(config).fit(data.train, valid=data.valid, progress=False)
     assert (plain.predict_proba(data.test) == watched.predict_proba(data.test)).all()
     assert plain.history["best_epoch"] == watched.history["best_epoch"] and plain.collapse == watched.collapse
     assert curves["kept"] == [epoch["kept"] for epoch in plain.history["epochs"][1::2]]

@@ -53,7 +53,7 @@ def train(folder):
     data = motif_dataset(40)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        GIBTrainer(**QUICK).fit(data.train, data.valid, checkpoint=folder / "checkpoint", progress=False).save(folder / "model")
+        GIBTrainer(**QUICK).fit(data.train, valid=data.valid, checkpoint=folder / "checkpoint", progress=False).save(folder / "model")
 
 
 def outcome(folder):
@@ -163,7 +163,7 @@ def train_until_there_is_no_room(folder):
             little_room(1000)
 
     with pytest.raises(OSError):
-        GIBTrainer(**QUICK).fit(data.train, data.valid, checkpoint=folder / "checkpoint", progress=False, callback=fill)
+        GIBTrainer(**QUICK).fit(data.train, valid=data.valid, checkpoint=folder / "checkpoint", progress=False, callback=fill)
 
 
 def test_a_checkpoint_that_finds_no_room_leaves_the_one_before(tmp_path):

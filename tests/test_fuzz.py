@@ -106,7 +106,7 @@ MOSTLY_ALIKE = st.sampled_from([-1, 1, 3] * 4 + [None]).flatmap(lambda width: st
 @given(MOSTLY_ALIKE, st.sampled_from(sorted(BACKBONES)), st.sampled_from([None, "batch_norm", "layer_norm"]), st.sampled_from(["mean", "sum"]))
 def test_fit(given, backbone, norm, readout):
     with refusals_have_words():
-        trainer = GIBTrainer(backbone=backbone, norm=norm, readout=readout, **TINY).fit(given, given, progress=False)
+        trainer = GIBTrainer(backbone=backbone, norm=norm, readout=readout, **TINY).fit(given, valid=given, progress=False)
         check_explanations(trainer, given)
         assert math.isfinite(trainer.score(given))
 
@@ -119,7 +119,7 @@ def test_fit_of_sound_graphs_ends_well(given, backbone):
     if len({int(graph.y) for graph in given}) == 2:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            trainer = GIBTrainer(backbone=backbone, **TINY).fit(given, given, progress=False)
+            trainer = GIBTrainer(backbone=backbone, **TINY).fit(given, valid=given, progress=False)
             check_explanations(trainer, given)
 
 
@@ -165,7 +165,7 @@ def test_settings(given, sensible, dice):
         if config.epochs > 10 or config.inner_steps > 60 or config.hidden_channels > 60 or config.num_layers > 8 or config.restarts > 2 or config.device != "cpu" or config.readers > 3 \
                 or (config.generator_layers or 0) > 8 or config.critic_hidden > 100:
             return
-        trainer = GIBTrainer(config).fit(FEW, FEW, progress=False)
+        trainer = GIBTrainer(config).fit(FEW, valid=FEW, progress=False)
         check_explanations(trainer, FEW)
 
 
@@ -174,7 +174,7 @@ def chemist():
     data = molecule_dataset(limit=60)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return GIBTrainer(**TINY | dict(epochs=6), beta=.01).fit(data.train, data.valid, progress=False)
+        return GIBTrainer(**TINY | dict(epochs=6), beta=.01).fit(data.train, valid=data.valid, progress=False)
 
 
 ALPHABET = "CNOPSFIBclnos()[]=#-+@/\\%.123456789*:$&~HaeR "

@@ -15,6 +15,7 @@ from gib_nb.comparison import apart_config, both_ways, fit_classifier
 from gib_nb.data import motif_dataset
 from gib_nb.explainer import GIBExplainer, GraphPredictor
 from gib_nb.masked import EdgeGenerator, EncodeAgainGIB, FeatureEncoder, PostHocGIB, masked_messages, random_masks, relaxed_sample, through, undirected
+from gib_nb.reproducible import LocalRandomness
 from gib_nb.trainer import GIBConfig, GIBTrainer, InputFormat, Run, build_model, fingerprint, learning_rate, part_of, share_bound, train_epoch
 
 PATH = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
@@ -34,7 +35,7 @@ def features(n=4, seed=0):
 def fitted(config, data, **trainer):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return GIBTrainer(config, **trainer).fit(data.train, data.valid, progress=False)
+        return GIBTrainer(config, **trainer).fit(data.train, valid=data.valid, progress=False)
 
 
 @pytest.fixture(scope="module")
@@ -197,7 +198,7 @@ def test_readers_that_learn_alone_do_not_hear_of_each_other(trees):
     run = Run(config, form, form.prepare(trees.train), form.prepare(trees.valid))
     batch, gradients = Batch.from_data_list(run.train[:16]), {}
     for scale in (1, 2):
-        torch.manual_seed(0)
+        run.randomness = LocalRandomness(0)
         with torch.no_grad():
             run.model.classifier[1].head[-1].weight.mul_(scale)
         run.model.zero_grad()
@@ -220,20 +221,20 @@ def test_the_bound_by_hand():
 
 def test_graphs_may_bring_a_prior(trees):
     own = lambda share: [Data(**graph.to_dict(), prior=torch.full((graph.num_nodes,), share)) for graph in trees.train[:20]]
-    losses = lambda graphs, prior: [epoch["loss"] for epoch in GIBTrainer(GIBConfig(prior=prior, beta=5., epochs=3, warmup=0, ramp=0, **SMALL)).fit(graphs, graphs, progress=False)
+    losses = lambda graphs, prior: [epoch["loss"] for epoch in GIBTrainer(GIBConfig(prior=prior, beta=5., epochs=3, warmup=0, ramp=0, **SMALL)).fit(graphs, valid=graphs, progress=False)
                                     .history["epochs"]]
     assert losses(own(.2), .9) == losses(trees.train[:20], .2) != losses(own(.3), .2)
     for bad in (torch.tensor([.5]), torch.zeros(trees.train[0].num_nodes), "much", torch.full((trees.train[0].num_nodes,), float("nan"))):
         with pytest.raises(ValueError, match="graph 0: expected prior"):
-            GIBTrainer(prior=.5).fit([Data(**trees.train[0].to_dict(), prior=bad), *own(.2)[1:5]], trees.train[:5])
+            GIBTrainer(prior=.5).fit([Data(**trees.train[0].to_dict(), prior=bad), *own(.2)[1:5]], valid=trees.train[:5])
     with pytest.raises(ValueError, match="graph 1: expected prior of shape .*as other graphs have one"):
-        GIBTrainer(prior=.5).fit([*own(.2)[:1], *trees.train[1:5]], trees.train[:5])
+        GIBTrainer(prior=.5).fit([*own(.2)[:1], *trees.train[1:5]], valid=trees.train[:5])
     with pytest.raises(ValueError, match="neither included"):
-        GIBTrainer(prior=.5).fit([Data(**graph.to_dict(), prior=torch.full((graph.num_nodes,), 1 - 1e-12, dtype=torch.double)) for graph in trees.train[:5]], trees.train[:5])
+        GIBTrainer(prior=.5).fit([Data(**graph.to_dict(), prior=torch.full((graph.num_nodes,), 1 - 1e-12, dtype=torch.double)) for graph in trees.train[:5]], valid=trees.train[:5])
     form, config = InputFormat.of(trees.train), GIBConfig(prior=.5)
     assert len({fingerprint(config, form.prepare(graphs, labels=True, prior="nodes"), []) for graphs in (trees.train[:20], own(.2), own(.3))}) == 3
     edges = [Data(**graph.to_dict(), prior=torch.full((graph.num_edges,), .2)) for graph in trees.train[:20]]
-    GIBTrainer(GIBConfig(prior=.5, encode_again=True, assign="edges", epochs=3, warmup=0, ramp=0, **SMALL)).fit(edges, edges, progress=False)
+    GIBTrainer(GIBConfig(prior=.5, encode_again=True, assign="edges", epochs=3, warmup=0, ramp=0, **SMALL)).fit(edges, valid=edges, progress=False)
 
 
 def test_the_learning_rate_falls_in_each_part():
@@ -270,10 +271,10 @@ def test_stopped_and_resumed_it_ends_the_same(trees, apart, tmp_path):
                 raise KeyboardInterrupt
         file = tmp_path / f"{stop}.safetensors"
         with pytest.raises(KeyboardInterrupt):
-            GIBTrainer(apart_config(**APART)).fit(trees.train, trees.valid, checkpoint=file, progress=False, callback=interrupt)
+            GIBTrainer(apart_config(**APART)).fit(trees.train, valid=trees.valid, checkpoint=file, progress=False, callback=interrupt)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            resumed = GIBTrainer(apart_config(**APART)).fit(trees.train, trees.valid, checkpoint=file, progress=False)
+            resumed = GIBTrainer(apart_config(**APART)).fit(trees.train, valid=trees.valid, checkpoint=file, progress=False)
         assert [step["loss"] for step in resumed.history["steps"]] == [step["loss"] for step in apart.history["steps"]]
         assert torch.equal(resumed.subgraph(trees.test[0]).edge_mask, apart.subgraph(trees.test[0]).edge_mask)
 
@@ -285,17 +286,17 @@ def test_readers_are_taken_over_and_stay(trees, tmp_path):
     second = GIBTrainer(apart_config(**settings | {"prior": .5}))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        second.fit(trees.train, trees.valid, readers=first.model.classifier, progress=False, checkpoint=tmp_path / "a.safetensors")
+        second.fit(trees.train, valid=trees.valid, readers=first.model.classifier, progress=False, checkpoint=tmp_path / "a.safetensors")
     for model in (first.model, second.model):  # and the first trainer is not disturbed
         assert all(torch.equal(value, weights[name]) for name, value in model.classifier.state_dict().items())
     assert {step["epoch"] for step in second.history["steps"]} == {4, 5} and all(0 < step["kept"] < 1 for step in second.history["steps"])
     assert not torch.equal(first.subgraph(trees.test[0]).edge_mask, second.subgraph(trees.test[0]).edge_mask)
     with pytest.raises(ValueError, match="written for others"):  # a checkpoint knows whose readers it was made with
-        second.fit(trees.train, trees.valid, progress=False, checkpoint=tmp_path / "a.safetensors")
+        second.fit(trees.train, valid=trees.valid, progress=False, checkpoint=tmp_path / "a.safetensors")
     with pytest.raises(ValueError, match="expected 2 readers of this config"):
-        second.fit(trees.train, trees.valid, readers=first.model.classifier[:1], progress=False)
+        second.fit(trees.train, valid=trees.valid, readers=first.model.classifier[:1], progress=False)
     with pytest.raises(ValueError, match="independent=True with readers"):
-        GIBTrainer(GIBConfig(**SMALL)).fit(trees.train, trees.valid, readers=first.model.classifier, progress=False)
+        GIBTrainer(GIBConfig(**SMALL)).fit(trees.train, valid=trees.valid, readers=first.model.classifier, progress=False)
 
 
 def test_saved_and_loaded(trees, apart, tmp_path):
@@ -394,7 +395,7 @@ def test_it_finds_the_edge_that_makes_the_label():
     config = apart_config(20, prior=.1, learning_rate=.005, hidden_channels=32, restarts=0, batch_size=32)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        trainer = GIBTrainer(config).fit(graphs[:300], graphs[300:340], progress=False)
+        trainer = GIBTrainer(config).fit(graphs[:300], valid=graphs[300:340], progress=False)
     positive = [graph for graph in graphs[340:] if graph.y]
     found = torch.cat([e.edge_mask for e in trainer.subgraph(positive)])
     assert roc_auc_score(torch.cat([graph.edge_mask for graph in positive]), found) > .97

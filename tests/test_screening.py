@@ -20,7 +20,7 @@ def model():
     data = molecule_dataset(limit=60)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return GIBTrainer(hidden_channels=8, epochs=6, warmup=1, ramp=1, inner_steps=2, restarts=0, beta=.01).fit(data.train, data.valid, progress=False)
+        return GIBTrainer(hidden_channels=8, epochs=6, warmup=1, ramp=1, inner_steps=2, restarts=0, beta=.01).fit(data.train, valid=data.valid, progress=False)
 
 
 @pytest.fixture

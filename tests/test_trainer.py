@@ -77,7 +77,7 @@ def fitted(graphs=None, valid=None, checkpoint=None, callback=None, backbone=Non
         graphs, valid = graphs[:18], graphs[18:]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CollapseWarning)
-        return GIBTrainer(backbone=backbone, **(QUICK | settings)).fit(graphs, valid, checkpoint=checkpoint, progress=False, callback=callback)
+        return GIBTrainer(backbone=backbone, **(QUICK | settings)).fit(graphs, valid=valid, checkpoint=checkpoint, progress=False, callback=callback)
 
 
 def quick_run(graphs=None, seed=0, **settings):
@@ -249,7 +249,7 @@ def test_labels_that_are_none(y, split):
     graphs = make_graphs()
     graphs[3].y = y
     with pytest.raises(ValueError, match="graph 3: expected .*y"):
-        GIBTrainer(**QUICK).fit(*((graphs[:18], graphs[18:]) if split else (graphs,)), progress=False)
+        GIBTrainer(**QUICK).fit(graphs[:18] if split else graphs, valid=graphs[18:] if split else None, progress=False)
 
 
 def test_one_class_is_refused():
@@ -260,7 +260,7 @@ def test_one_class_is_refused():
 def test_one_class_in_training_is_refused():
     "Also when only the validation graphs hold a second one."
     with pytest.raises(ValueError, match="two classes"):
-        GIBTrainer(**QUICK).fit(make_graphs()[1::2], make_graphs()[:4], progress=False)
+        GIBTrainer(**QUICK).fit(make_graphs()[1::2], valid=make_graphs()[:4], progress=False)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
@@ -292,7 +292,7 @@ def test_graphs_that_do_not_fit_are_named(change, text, trained):
 @pytest.mark.parametrize("train, valid", [([], None), ([], []), (make_graphs(4), []), (make_graphs(1), make_graphs(2))])
 def test_too_few_graphs(train, valid):
     with pytest.raises(ValueError, match="expected"):
-        GIBTrainer(**QUICK).fit(train, valid, progress=False)
+        GIBTrainer(**QUICK).fit(train, valid=valid, progress=False)
 
 
 def test_predictions_of_nothing(trained):
@@ -449,7 +449,7 @@ def test_no_estimate_in_the_warm_up():
 def test_a_last_batch_of_one_graph():
     "Trains through batch norm; its L_MI, which has no negatives, is skipped and said once."
     graphs = make_graphs(d=0)
-    trainer, found = caught(GIBTrainer(**(QUICK | dict(epochs=6))).fit, graphs[:17], graphs[17:], progress=False)
+    trainer, found = caught(GIBTrainer(**(QUICK | dict(epochs=6))).fit, graphs[:17], valid=graphs[17:], progress=False)
     said = [str(w.message) for w in found if w.category is UserWarning and "single graph" in str(w.message)]
     assert len(said) == 1 and "L_MI is skipped" in said[0]
     last = [step for step in trainer.history["steps"] if step["factor"]][2::3]

@@ -89,7 +89,7 @@ def beta_cell(task: str, beta: float, seed: int, root=None, **settings) -> dict:
     data = task_data(task, seed, root)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what they say is in the row
-        trainer = GIBTrainer(beta=beta, seed=seed, **CONFIG | settings).fit(data.train, data.valid, progress=False)
+        trainer = GIBTrainer(beta=beta, seed=seed, **CONFIG | settings).fit(data.train, valid=data.valid, progress=False)
         shown = shown_graphs(task, root)
         p = [e.node_mask.flatten().tolist() for e in trainer.subgraph(shown)]
     said = trainer.predict_proba(shown)[:, 1] if data.task == "classification" else trainer.predict(shown)
@@ -202,7 +202,7 @@ def train_live(task: str, beta: float, report, seed: int = 100, **settings):
         return report(record["epoch"] / config.epochs, f"epoch {record['epoch'] + 1} of {config.epochs}, L_cls {record['classification']:.3f}",
                       lambda: live_figure(steps, config))
 
-    trainer = GIBTrainer(config).fit(data.train, data.valid, progress=False, callback=each_batch)
+    trainer = GIBTrainer(config).fit(data.train, valid=data.valid, progress=False, callback=each_batch)
     word = "R²" if data.task == "regression" else "accuracy"
     report(1., f"{word} on test graphs {trainer.score(data.test):.3f} at β = {beta:g}", live_figure(steps, config))
     return trainer

@@ -38,7 +38,7 @@ def judged(method: str, seed: int, graphs: int | None = None, epochs: int = 60) 
     if "GIB" in method:
         with warnings.catch_warnings(), one_thread():
             warnings.simplefilter("ignore")  # of a collapse: it can be seen
-            trainer = GIBTrainer(**settings_of(method, epochs), seed=seed).fit(lines.train, lines.valid, progress=False)
+            trainer = GIBTrainer(**settings_of(method, epochs), seed=seed).fit(lines.train, valid=lines.valid, progress=False)
         values = [e.node_mask[:, 0] for e in trainer.subgraphs(lines.test)]
     elif method == "low degree":
         values = [-torch.bincount(line.edge_index[0], minlength=line.num_nodes).double() for line in lines.test]

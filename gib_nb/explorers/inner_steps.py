@@ -199,7 +199,7 @@ def motif_trainer(memory: str, reset: bool, T: int, seed: int, graphs: int = 300
     data = motif_dataset(graphs, seed=seed)
     trainer = GIBTrainer(memory=memory, reset_critic=reset, inner_steps=T, seed=seed, epochs=epochs, beta=beta, warmup=epochs // 5, ramp=epochs // 5,
                          hidden_channels=32, critic_hidden=HIDDEN, critic_batch_size=BATCH, restarts=0)
-    return trainer.fit(data.train, data.valid, progress=False)
+    return trainer.fit(data.train, valid=data.valid, progress=False)
 
 def motif_cell(source: str, memory: str, reset: bool, T: int, seed: int, **settings) -> dict:
     "Edge ROC-AUC, accuracy and share of nodes kept on 100 unseen graphs, and L_MI at the end of the training."

@@ -170,7 +170,7 @@ def train_one(data, progress: bool = True, **settings):
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CollapseWarning)
-        return GIBTrainer(**SETTINGS | settings).fit(data.train, data.valid, progress=progress)
+        return GIBTrainer(**SETTINGS | settings).fit(data.train, valid=data.valid, progress=progress)
 
 
 def train_models(

@@ -173,7 +173,7 @@ def inside_training(seeds=range(3)) -> dict:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 trainer = GIBTrainer(memory=memory, epochs=40, warmup=10, ramp=10, hidden_channels=32, learning_rate=3e-3, restarts=0, seed=seed)
-                trainer.fit(graphs[::2], graphs[1::2], progress=False)
+                trainer.fit(graphs[::2], valid=graphs[1::2], progress=False)
                 chosen = trainer.history["best_epoch"]
                 seen.append(np.mean([s["mutual_information"] for s in trainer.history["steps"] if s["epoch"] == chosen]))
                 held.append(trainer.mutual_information(graphs).value)

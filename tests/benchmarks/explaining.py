@@ -17,7 +17,7 @@ from .common import in_subprocess, milliseconds
 def fitted(config, graphs):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return GIBTrainer(config).fit(graphs[:200], graphs[200:260], progress=False)
+        return GIBTrainer(config).fit(graphs[:200], valid=graphs[200:260], progress=False)
 
 
 def cost(graphs, rounds=9) -> dict:
@@ -64,7 +64,7 @@ from gib_nb.data import motif_dataset
 from gib_nb.trainer import GIBConfig, GIBTrainer
 warnings.simplefilter("ignore")
 graphs = motif_dataset(260).graphs
-trainer = GIBTrainer(GIBConfig(epochs=3, warmup=1, ramp=1, restarts=0)).fit(graphs[:200], graphs[200:], progress=False)
+trainer = GIBTrainer(GIBConfig(epochs=3, warmup=1, ramp=1, restarts=0)).fit(graphs[:200], valid=graphs[200:], progress=False)
 count = sum(1 for _ in trainer.subgraphs(itertools.islice(itertools.cycle(graphs), {n})))
 print(json.dumps(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024))""") for n in (1000, 8000)}
     exponent, _ = np.polyfit(np.log([int(n) for n in times]), np.log(list(times.values())), 1)  # of the number of graphs; 1 is linear

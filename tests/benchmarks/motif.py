@@ -24,7 +24,7 @@ def measure(settings: dict, seeds) -> dict:
         data = motif_dataset(1000, seed=0).with_split(seed=seed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            trainer = GIBTrainer(GIBConfig(**settings, seed=seed)).fit(data.train, data.valid, progress=False)
+            trainer = GIBTrainer(GIBConfig(**settings, seed=seed)).fit(data.train, valid=data.valid, progress=False)
             rows.append({"auc": edge_auc(trainer, data.test), "accuracy": trainer.score(data.test), "collapse": trainer.collapse,
                          "attempts": len(trainer.history["attempts"])})
         print(settings.get("beta", "default"), seed, rows[-1], flush=True)

@@ -41,7 +41,7 @@ def plain(config, train, valid, test) -> tuple[float, float]:
 
 
 def gib(config, train, valid, test) -> tuple[float, float]:
-    trainer = GIBTrainer(config).fit(train, valid, progress=False)
+    trainer = GIBTrainer(config).fit(train, valid=valid, progress=False)
     return trainer.history["epochs"][trainer.history["best_epoch"]]["classification"], trainer.score(test)
 
 

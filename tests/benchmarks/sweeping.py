@@ -14,7 +14,7 @@ def short_cell(data, **settings) -> dict:
 
     with one_thread(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return {"score": GIBTrainer(**settings).fit(data.train, data.valid, progress=False).score(data.test)}
+        return {"score": GIBTrainer(**settings).fit(data.train, valid=data.valid, progress=False).score(data.test)}
 
 
 def seconds(jobs: int, data) -> float:
