@@ -1916,6 +1916,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                   'gib_nb.screening._column_name': ('screening.html#_column_name', 'gib_nb/screening.py'),
                                   'gib_nb.screening._column_values': ('screening.html#_column_values', 'gib_nb/screening.py'),
                                   'gib_nb.screening._delimiters': ('screening.html#_delimiters', 'gib_nb/screening.py'),
+                                  'gib_nb.screening._first_records': ('screening.html#_first_records', 'gib_nb/screening.py'),
                                   'gib_nb.screening._has_names': ('screening.html#_has_names', 'gib_nb/screening.py'),
                                   'gib_nb.screening._is_heading': ('screening.html#_is_heading', 'gib_nb/screening.py'),
                                   'gib_nb.screening._is_list': ('screening.html#_is_list', 'gib_nb/screening.py'),

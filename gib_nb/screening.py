@@ -142,12 +142,17 @@ def _places_called(records, column):
     return same or similar or numbered
 
 # %% ../nbs/14b_screening.ipynb #d094f875
-def _delimiters(sample, listed):
+def _first_records(path, delimiter):
+    "The first 200 records that are not empty."
+    with _open_text(path) as lines:
+        return list(itertools.islice((record for record in _records(lines, delimiter) if any(map(str.strip, record))), 200))
+
+def _delimiters(first, listed):
     "Delimiters to try, the likeliest first; None stands for blanks."
     found = {}
-    for delimiter in "\t;|,":
-        sizes = [len(record) for record in _records(sample, delimiter) if any(map(str.strip, record))]
-        if sizes[0] > 1:
+    for delimiter, records in first.items():
+        sizes = [len(record) for record in records]
+        if delimiter and sizes[0] > 1:
             found[delimiter] = (sizes.count(sizes[0]) / len(sizes), sizes[0])
     likely = sorted(found, key=found.get, reverse=True)
     if not listed:
@@ -159,16 +164,13 @@ def smiles_column(
     path,  # as in `smiles_lines`
     column: str | int | None = None,
 ) -> SmilesColumn:
-    "Find the SMILES in a file by its first 200 lines; ValueError where it is not clear which column they are in."
-    listed = _is_list(path)
-    with _open_text(path) as lines:
-        sample = list(itertools.islice(lines, 200))
-    if not any(map(str.strip, sample)):
+    "Find the SMILES in a file by its first 200 records; ValueError where it is not clear which column they are in."
+    listed, first = _is_list(path), {delimiter: _first_records(path, delimiter) for delimiter in ("\t", ";", "|", ",", None)}
+    if not first[None]:
         return SmilesColumn(None, 0, False, "1")
-    tried = {}
-    for delimiter in _delimiters(sample, listed):
-        blanks = delimiter is None
-        tried[delimiter] = records = [record for record in _records(sample, delimiter) if any(map(str.strip, record))]
+    delimiters = _delimiters(first, listed)
+    for delimiter in delimiters:
+        records, blanks = first[delimiter], delimiter is None
         places = _likely_places(records, listed or blanks, blanks) if column is None else _places_called(records, str(column).strip())
         if len(places) == 1:
             name = _column_name(records[0], *places)
@@ -176,8 +178,8 @@ def smiles_column(
         if places:
             raise _unclear(path, records, f"{' and '.join(_column_name(records[0], place) for place in places)} may be it")
     if listed and column is None:
-        return SmilesColumn(next(iter(tried)), 0, False, "1")
-    raise _unclear(path, next(iter(tried.values())), "none has SMILES in all of its first records" if column is None else f"none is {column}")
+        return SmilesColumn(delimiters[0], 0, False, "1")
+    raise _unclear(path, first[delimiters[0]], "none has SMILES in all of its first records" if column is None else f"none is {column}")
 
 # %% ../nbs/14b_screening.ipynb #fee447c4
 def _is_list(path):
@@ -238,7 +240,7 @@ def explain_lines(
 # %% ../nbs/14b_screening.ipynb #c7357973
 def part_table(
     lines: list[str],  # SMILES
-    first: int,        # number of the first one in the file, from 1
+    first: int,        # number of the first one among the records of the file, from 1; names of columns have no number
     trainer,           # as in `explain_molecules`
     threshold: float | None = None,
 ):  # pyarrow Table: line, smiles, prediction, fragment, share of atoms in it, pieces, weights of all atoms, reason

@@ -144,6 +144,13 @@ def test_random_tables_are_read_as_the_csv_module_writes_them(tmp_path):
         assert list(smiles_lines(tmp_path / "a.csv")) == [smiles for _, smiles in rows], (delimiter, quoting, turn)
 
 
+def test_a_cell_with_many_lines_is_one_cell(tmp_path):
+    "More than are looked at to find the column."
+    block = "\n".join(["C" * (i % 3) for i in range(900)])
+    path = written(tmp_path, "a.csv", "drug,block\n" + f'CCO,"{block}"\nCC,"{block}"\n')
+    assert list(smiles_lines(path)) == ["CCO", "CC"] and smiles_column(path).heading
+
+
 def test_a_long_table_is_streamed(tmp_path):
     "An open quote far from the end of the file does not gather what follows."
     path = written(tmp_path, "a.csv", 'smiles,note\nCCO,"open\n' + "CC,x\n" * 5000)
