@@ -32,7 +32,7 @@ from typing import NamedTuple
 
 from .explain import explain_molecules, explain_smiles, inline_svg, oracle_of, starter_model, subgraph_numbers
 from .plots import ORANGE, graph_svg, probability_figure, shade
-from .screening import FILES, explain_lines, smiles_lines
+from .screening import FILES, explain_lines, smiles_column, smiles_lines
 from .sweep import surroundings
 
 # %% ../nbs/17_cli.ipynb #42445a26
@@ -635,15 +635,43 @@ def explain_command(
     many = args.smiles.lower().endswith(FILES)
     if suffix not in (None, ".csv", ".html", ".parquet" if many else ".svg"):
         raise argparse.ArgumentTypeError(f"expected --out as a name in .csv, .html or {'.parquet' if many else '.svg'} (got {args.out})")
-    if many and not pathlib.Path(args.smiles).is_file():
-        raise FileNotFoundError(f"expected a SMILES or a file (got {args.smiles}, which is not there)")
-    if not many:
-        from gib_nb.molecules import read_molecule
-
-        read_molecule(args.smiles)  # before a model is trained for nothing
+    if args.smiles_column is not None and not many:
+        raise argparse.ArgumentTypeError(f"expected a file for --smiles-column (got the SMILES {args.smiles})")
+    (_check_file if many else _check_smiles)(args)  # before a model is trained for nothing
     return (_screen if suffix == ".parquet" else _explain_file if many else _explain_one)(args, suffix, *_model(args))
 
 # %% ../nbs/17_cli.ipynb #3085ec2d
+def _check_smiles(args):
+    "ValueError for a text that is no molecule, or a file of another kind."
+    from gib_nb.molecules import read_molecule
+
+    if os.path.isfile(args.smiles):
+        endings = ", ".join(ending for ending in FILES if not ending.endswith(".gz"))
+        raise ValueError(f"expected a file in {endings}, or one of these with .gz behind it (got {args.smiles}); export its SMILES to such a file, or rename it if it is one")
+    try:
+        read_molecule(args.smiles)
+    except ValueError as error:
+        raise ValueError(f"{error}; {'that is a folder' if os.path.isdir(args.smiles) else 'there is no file of this name either'}") from None
+
+
+def _check_file(args):
+    "Say where the SMILES of a file are; ValueError where that is not clear, or for a file without records."
+    if not os.path.isfile(args.smiles):
+        raise FileNotFoundError(f"expected a SMILES or a file (got {args.smiles}, which is not there)")
+    found = smiles_column(args.smiles, args.smiles_column)
+    if next(smiles_lines(args.smiles, args.smiles_column), None) is None:
+        raise ValueError(f"expected a file with at least one molecule (got {args.smiles}, which {'has only the names of its columns' if found.heading else 'is empty'})")
+    _say(f"SMILES in column {found.name}{', below the names in the first line' * found.heading}", args)
+
+
+def _summary(file, explained, total, why):
+    "Say what was left out; ValueError where that is everything."
+    if not explained:
+        raise ValueError(f"expected at least one molecule that can be explained in {file} (got none in {total:,} line{'s'[:total > 1]}: {why})")
+    if explained < total:
+        print(f"explained {explained:,} of {total:,} lines; {total - explained:,} skipped: {why}", file=sys.stderr)
+
+# %% ../nbs/17_cli.ipynb #4b6a87dc
 def _explain_one(args, suffix, trainer, oracle):
     e = explain_smiles(args.smiles, trainer, oracle, args.threshold)
     print(e)
@@ -680,26 +708,48 @@ def _screen(args, suffix, trainer, oracle):
     except ImportError:
         raise OSError("expected pyarrow for .parquet; install it with: pip install 'gib-nb[screen]'") from None
     with _workers(args):
-        found = screen(args.smiles, args.out, trainer, args.threshold, args.jobs, progress=args.progress)
-    _say(f"wrote {args.out}: {found['lines']:,} lines, {found['explained']:,} of them explained; the column reason says why not", args)
+        found = screen(args.smiles, args.out, trainer, args.threshold, args.jobs, progress=args.progress, column=args.smiles_column)
+    _say(f"wrote {args.out}", args)
+    _summary(args.smiles, found["explained"], found["lines"], f"the column reason of {args.out} says why")
     return 0
 
 
 def _explain_file(args, suffix, trainer, oracle):
     from tqdm.auto import tqdm
 
-    lines = tqdm(smiles_lines(args.smiles), desc="molecules", unit="", disable=not args.progress)
-    found = explain_lines(lines, trainer, oracle if suffix == ".html" else None, args.threshold)
+    lines = tqdm(smiles_lines(args.smiles, args.smiles_column), desc="molecules", unit="", disable=not args.progress)
+    tally = _Tally(explain_lines(lines, trainer, oracle if suffix == ".html" else None, args.threshold))
     with _output(args.out) as file:
         if suffix == ".html":
-            file.write(explanations_html(found))
+            file.write(explanations_html(tally))
         else:
             writer = csv.writer(file)
             writer.writerow(COLUMNS)
-            writer.writerows(csv_row(*line) for line in found)
+            writer.writerows(csv_row(*line) for line in tally)
     if args.out:
         _say(f"wrote {args.out}", args)
+    _summary(args.smiles, tally.explained, tally.total, tally.why())
     return 0
+
+
+class _Tally:
+    "Lines from `explain_lines`, counted as they pass."
+
+    def __init__(self, found):
+        self.found, self.total, self.explained, self.empty, self.first = found, 0, 0, 0, None
+
+    def __iter__(self):
+        for self.total, (smiles, e, reason) in enumerate(self.found, 1):
+            self.explained += e is not None
+            self.empty += e is None and not smiles
+            if e is None and smiles and self.first is None:
+                self.first = f"record {self.total}: {reason if len(reason) < 300 else reason[:150] + ' … ' + reason[-150:]}"
+            yield smiles, e, reason
+
+    def why(self):
+        "How many lines were skipped, in words."
+        broken = self.total - self.explained - self.empty
+        return "; ".join([f"{self.empty:,} empty"] * bool(self.empty) + [f"{broken:,} no molecule, the first is {self.first}"] * bool(broken))
 
 # %% ../nbs/17_cli.ipynb #f9d0f8ab
 class _Parser(argparse.ArgumentParser):
@@ -739,12 +789,15 @@ which gib-nb explain --model FOLDER and GIBTrainer.load(FOLDER) read.
 """
 
 # %% ../nbs/17_cli.ipynb #dfc45e53
-EXPLAINED = """A file is .smi or .txt (first word of each line) or .csv (column smiles, or the first), also with .gz behind it.
+EXPLAINED = """A file is a list (.smi, .smiles, .txt: the first word of each line) or a table (.csv, .tsv, .tab, with
+, ; tab or |), also with .gz behind it. The column is the one that is named like smiles, or the only one whose
+first values are all SMILES; where neither is clear, nothing is done until --smiles-column names it.
 Without --out its rows are printed as CSV: smiles, prediction, fragment, share, components, reason.
 --jobs and --dask are for --out FILE.parquet.
 
 The fragment is the largest connected piece of the atoms above the threshold, share its part of all atoms,
-components the number of pieces. A line that is no molecule has the reason and nothing else.
+components the number of pieces. A line that is no molecule has the reason and nothing else; if there
+are only such lines the exit code is 1.
 
 examples:
   gib-nb explain "CCN(CC)CC(=O)Nc1c(C)cccc1C" --out lidocaine.svg
@@ -964,7 +1017,8 @@ def _add_train_options(parser):
 
 # %% ../nbs/17_cli.ipynb #4c24607f
 def _add_explain_options(parser):
-    parser.add_argument("smiles", metavar="SMILES|FILE", help="a molecule in quotes, or a file with one per line")
+    parser.add_argument("smiles", metavar="SMILES|FILE", help="a molecule in quotes, or a file with one per line, see below")
+    parser.add_argument("--smiles-column", metavar="NAME", help="column of a file that holds the SMILES, by its name or by its number from 1 (default: found out)")
     parser.add_argument("--model", metavar="RUN", help="result folder of gib-nb train on molecules; without it a small model for QED is trained, once")
     parser.add_argument("--out", metavar="FILE", help="also write a picture or page (.svg, .html) or a table (.csv); for a file: .csv, .html, or .parquet, which can be stopped and goes on")
     parser.add_argument("--threshold", type=_probability, metavar="X", help="atoms above it are in the subgraph (default: that of the model)")

@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['ELEMENTS', 'ATOM_FEATURES', 'BOND_FEATURES', 'PROBES', 'WEIGHT_COLOUR', 'FRAGMENT_COLOUR', 'DRUGS', 'read_molecule',
-           'molecule_to_data', 'components', 'largest_component', 'Fragment', 'cut_fragment', 'PropertyOracle',
-           'fit_censored', 'SurrogateConfig', 'interpretation_split', 'build_surrogate', 'property_oracle',
-           'draw_molecule', 'embedded_molecules', 'molecule_dataset']
+           'ordered_smiles', 'molecule_to_data', 'components', 'largest_component', 'Fragment', 'cut_fragment',
+           'PropertyOracle', 'fit_censored', 'SurrogateConfig', 'interpretation_split', 'build_surrogate',
+           'property_oracle', 'draw_molecule', 'embedded_molecules', 'molecule_dataset']
 
 # %% ../nbs/04_molecules.ipynb #61189bd1
 import dataclasses
@@ -30,16 +30,35 @@ from gib_nb.data import (
     INTERPRETATION_SPLIT, MOLECULE_NAMES, GraphDataset, _known_name, make_dataset, read_smiles, split_indices,
 )
 
+# %% ../nbs/04_molecules.ipynb #1f0665d6
+def _implicit_hydrogens(mol):
+    "The sanitized molecule without explicit hydrogens, also where one shows on which side of a double bond it is, as in [H]/N=C/C."
+    from rdkit import Chem
+
+    if mol.GetNumHeavyAtoms() == mol.GetNumAtoms():
+        return mol
+    rules = Chem.RemoveHsParameters()  # by default it keeps isotopes and hydrogens that have no neighbor, several, or only hydrogens
+    rules.removeDefiningBondStereo = True
+    return Chem.RemoveHs(mol, rules)
+
 # %% ../nbs/04_molecules.ipynb #c4c49833
+_CXSMILES = re.compile(r"\s*\S+\s+\|.*\|\s*")  # a SMILES with an extension between bars
+
+
 def read_molecule(
-    molecule,  # SMILES, or an RDKit Mol, which is copied
-):  # rdkit.Chem.Mol, sanitised, with at least one atom
-    "Parse a SMILES; ValueError gives RDKit's own reason. Several components (salts) are fine."
+    molecule,  # SMILES or CXSMILES, or an RDKit Mol, which is copied
+):  # rdkit.Chem.Mol, sanitized, hydrogens implicit, with at least one atom
+    """The normal form of a molecule: its atoms in the order that was given, without explicit hydrogens.
+
+    Explicit hydrogens become implicit ones, in a Mol as in a SMILES. Exceptions are isotopes ([2H]) and hydrogens
+    that are not bound to exactly one other atom ([H+], [H][H], bridges). Double bonds are kekulized or aromatic as RDKit
+    perceives them; coordinates and atom maps are kept. Several components (salts) are fine. ValueError gives RDKit's own reason.
+    """
     from rdkit import Chem, rdBase
 
     if not isinstance(molecule, (str, Chem.Mol)):
         raise TypeError(f"expected a SMILES string or an RDKit Mol (got {type(molecule).__name__})")
-    if isinstance(molecule, str) and len(molecule.split()) != 1:
+    if isinstance(molecule, str) and len(molecule.split()) != 1 and not _CXSMILES.fullmatch(molecule):
         got = "a text with blanks inside" if molecule.split() else "an empty text"
         raise ValueError(f"expected one SMILES such as 'CCO' (got {got}: {molecule!r})")
     if isinstance(molecule, str) and not molecule.isascii():  # RDKit may cut its log, which we read, within a longer character
@@ -54,23 +73,70 @@ def read_molecule(
 
 # %% ../nbs/04_molecules.ipynb #e2840c01
 def _parse(molecule):
-    "A new sanitised Mol, or None for a SMILES that cannot be read."
+    "A new sanitized Mol in its normal form, or None for a SMILES that cannot be read."
     from rdkit import Chem
 
     if isinstance(molecule, str):
-        return Chem.MolFromSmiles(molecule.strip())
+        found = Chem.MolFromSmiles(molecule.strip())
+        return found and _implicit_hydrogens(_stored_order(found) if "|" in molecule else found)
     found = Chem.Mol(molecule)
     try:
         Chem.SanitizeMol(found)
+        return _implicit_hydrogens(found)
     except Chem.MolSanitizeException as error:
         raise ValueError(f"expected a molecule that RDKit accepts (got a Mol it refuses): {error}") from None
-    return found
 
 
 def _first_reason(messages):
     "The first sentence of an RDKit log, without time stamp."
     line = messages.strip().splitlines()[0] if messages.strip() else "no reason given"
     return line.split("] ", 1)[-1].replace("SMILES Parse Error: ", "").split(" for input:")[0]
+
+# %% ../nbs/04_molecules.ipynb #2d396bf5
+def _read_with_numbers(molecule):
+    "`read_molecule` for a molecule that comes with atom numbers; ValueError where its own numbers are others because of hydrogens."
+    mol = read_molecule(molecule)
+    if isinstance(molecule, str) or mol.GetNumAtoms() == molecule.GetNumAtoms():
+        return mol
+    marked = type(molecule)(molecule)
+    for atom in marked.GetAtoms():
+        atom.SetIntProp("_given", atom.GetIdx())
+    given = [atom.GetIntProp("_given") for atom in read_molecule(marked).GetAtoms()]
+    if given != list(range(len(given))):
+        moved = next(new for new, old in enumerate(given) if new != old)
+        raise ValueError(f"expected a molecule whose explicit hydrogens come after its other atoms (got a hydrogen as atom {moved}, which moves the "
+                         "numbers of those behind it); take Chem.RemoveHs(molecule) and the numbers of its atoms")
+    return mol
+
+# %% ../nbs/04_molecules.ipynb #2274918b
+def ordered_smiles(
+    molecule,  # RDKit Mol
+) -> str:
+    "A SMILES from which `read_molecule` restores the molecule with its atoms in this order, with an extension of atom numbers where it needs one."
+    from rdkit import Chem
+
+    mol = read_molecule(molecule)
+    for atom in mol.GetAtoms():
+        atom.SetProp("molFileValue", str(atom.GetIdx()))
+    plain = Chem.SmilesWriteParams()
+    plain.canonical = False
+    text = Chem.MolToCXSmiles(mol, plain, Chem.CXSmilesFields.CX_MOLFILE_VALUES)
+    smiles, numbers = text.split(" ")
+    return smiles if numbers == f"|$_AV:{';'.join(map(str, range(mol.GetNumAtoms())))}$|" else text
+
+
+def _stored_order(mol):
+    "The molecule with its atoms in the order of `ordered_smiles`, where its SMILES had that extension."
+    from rdkit import Chem
+
+    atoms = list(mol.GetAtoms())
+    numbers = [atom.GetPropsAsDict(False, False).get("molFileValue") for atom in atoms] if atoms and atoms[0].HasProp("molFileValue") else []
+    places = {number: place for place, number in enumerate(numbers)}
+    if not atoms or set(places) != set(range(len(atoms))):
+        return mol
+    for atom in atoms:
+        atom.ClearProp("molFileValue")
+    return Chem.RenumberAtoms(mol, [places[number] for number in range(len(atoms))])
 
 # %% ../nbs/04_molecules.ipynb #b4061070
 ELEMENTS = ("C", "N", "O", "F", "S", "Cl", "Br", "I", "P")  # those of ZINC; everything else is "other element"
@@ -100,12 +166,13 @@ def molecule_to_data(
     molecule,  # SMILES, or an RDKit Mol
     y: float | None = None,  # property value; None leaves y out
 ) -> Data:  # x [n, 18] as in ATOM_FEATURES, edge_index [2, E] int64, edge_attr [E, 4] as in BOND_FEATURES, y [1], smiles
-    "The graph of a molecule, hydrogens implicit. Row i is atom i of `read_molecule(data.smiles)`; errors as there."
-    if not isinstance(molecule, str):
-        from rdkit import Chem
+    """The graph of a molecule in its normal form; errors as in `read_molecule`.
 
-        molecule = Chem.MolToSmiles(read_molecule(molecule), canonical=False)
-    smiles, mol = molecule.strip() if isinstance(molecule, str) else molecule, read_molecule(molecule)
+    Row i is atom i of the molecule that was given, and of `read_molecule(data.smiles)`, which is `ordered_smiles` for a Mol.
+    Explicit hydrogens are no rows but numbers in the column "hydrogens"; the other atoms are counted on in their order.
+    """
+    smiles = molecule.strip() if isinstance(molecule, str) else ordered_smiles(molecule)
+    mol = read_molecule(smiles)
     rows = [
         _atom_row(a.GetAtomicNum(), a.GetDegree(), a.GetTotalNumHs(), a.GetFormalCharge(), a.GetIsAromatic(), a.IsInRing(),
                   a.GetHybridization().name)
@@ -145,7 +212,7 @@ def _bond_ends(molecule):
         if molecule.dim() != 2 or molecule.size(0) != 2:
             raise ValueError(f"expected edge_index of shape [2, E] (got {list(molecule.shape)})")
         return molecule.cpu().numpy(), None
-    mol = read_molecule(molecule)
+    mol = _read_with_numbers(molecule)
     ends = [(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()) for bond in mol.GetBonds()]
     return np.array(ends, dtype=int).reshape(-1, 2).T, mol.GetNumAtoms()
 
@@ -154,7 +221,7 @@ def components(
     molecule,  # SMILES, RDKit Mol, or edge_index [2, E]
     atoms,  # numbers of the chosen atoms, in any order
 ) -> list:  # tuples of atom numbers, each rising; largest first, of equal ones that with the lowest atom
-    "The connected pieces of the chosen atoms; ValueError for an atom that does not exist."
+    "The connected pieces of the chosen atoms; ValueError for an atom that does not exist (explicit hydrogens do not), or that hydrogens before it would renumber."
     (source, target), number = _bond_ends(molecule)
     chosen = np.array(_atom_numbers(atoms, number), dtype=int)
     kept = np.isin(source, chosen) & np.isin(target, chosen)
@@ -197,10 +264,14 @@ def cut_fragment(
     molecule,  # SMILES, or an RDKit Mol
     atoms,  # numbers of the atoms to keep; they need not be connected
 ) -> Fragment:  # mol and smiles, or None and the reason
-    "Cut the chosen atoms out of a molecule; raises ValueError only for atoms that do not exist or a molecule that is none."
+    """Cut the chosen atoms out of a molecule.
+
+    ValueError for atoms that do not exist (explicit hydrogens do not: they go with their atoms), for a Mol in which
+    explicit hydrogens stand before other atoms, and for a molecule that is none.
+    """
     from rdkit import Chem, rdBase
 
-    mol = read_molecule(molecule)
+    mol = _read_with_numbers(molecule)
     atoms = _atom_numbers(atoms, mol.GetNumAtoms())
     if not atoms:
         return Fragment(None, None, atoms, "no atom is selected")
@@ -238,7 +309,11 @@ def _asset(name):
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class PropertyOracle:
-    "A property of molecules. Calling it with a SMILES or Mol gives a float, with a sequence of them an array [N]."
+    """A property of molecules. Calling it with a SMILES or Mol gives a float, with a sequence of them an array [N].
+
+    `compute` gets every molecule in the normal form of `read_molecule`, so a value does not depend on how hydrogens, double
+    bonds, the order of atoms or atom maps were written.
+    """
 
     name: str  # QED, DRD2, HLM or MLM
     kind: str  # "exact", "published model" or "surrogate"; belongs into every table and figure
@@ -248,14 +323,15 @@ class PropertyOracle:
 
     def __call__(self, molecules):
         "Float or array [N]; ValueError names the molecule that cannot be read or has no finite value."
-        from rdkit import Chem
+        from rdkit import Chem, rdBase
 
         if isinstance(molecules, (str, Chem.Mol)):
             return float(self([molecules])[0])
         molecules, values = list(molecules), np.zeros(0)
         read = [_read_numbered(i, molecule) for i, molecule in enumerate(molecules)]
         if read:
-            values = np.asarray(self.compute(read), dtype=float)
+            with rdBase.BlockLogs():  # QED removes hydrogens once more, and RDKit remarks on those that stay
+                values = np.asarray(self.compute(read), dtype=float)
         if not np.isfinite(values).all():
             bad = int(np.flatnonzero(~np.isfinite(values))[0])
             raise ValueError(f"expected a finite {self.name} for molecule {bad}, {Chem.MolToSmiles(read[bad])} (got {values[bad]})")
@@ -282,6 +358,16 @@ def _qed(molecules):
     from rdkit.Chem import QED
 
     return np.array([QED.qed(molecule) for molecule in molecules])
+
+# %% ../nbs/04_molecules.ipynb #25a2add1
+def _without_isotopes(mol):
+    "The molecule with natural isotopes; the hydrogens among them become implicit."
+    if not any(atom.GetIsotope() for atom in mol.GetAtoms()):
+        return mol
+    mol = type(mol)(mol)
+    for atom in mol.GetAtoms():
+        atom.SetIsotope(0)
+    return read_molecule(mol)
 
 # %% ../nbs/04_molecules.ipynb #2e91dc3a
 @functools.cache
@@ -328,7 +414,7 @@ def _coupled(positive):
 def _drd2(molecules, chunk=512):
     from scipy.special import expit
 
-    model = _drd2_model()
+    model, molecules = _drd2_model(), [_without_isotopes(molecule) for molecule in molecules]
     support, values = model["support"], []
     for start in range(0, len(molecules), chunk):
         x = _folded_counts(molecules[start:start + chunk], support.shape[1])
@@ -542,7 +628,7 @@ def build_surrogate(
 
 # %% ../nbs/04_molecules.ipynb #af48e21e
 def _linear_values(molecules, identifiers, weights, intercept, ramp):
-    table = _count_substructures(molecules)
+    table = _count_substructures(map(_without_isotopes, molecules))
     share, rest = _baseline(table[3], *ramp)
     return _count_matrix(table, identifiers) @ weights.astype(float) + intercept * share + rest
 
@@ -564,7 +650,7 @@ def _surrogate(name):
 def property_oracle(
     name: str,  # "QED", "DRD2", "HLM" or "MLM"
 ) -> PropertyOracle:  # call it with molecules
-    "The function behind a property of the interpretation task; HLM and MLM are surrogates."
+    "The function behind a property of the interpretation task; HLM and MLM are surrogates. Isotopes count in QED, as in RDKit, and in no other."
     name = _known_name(name, MOLECULE_NAMES)
     if name == "QED":
         return PropertyOracle(name, "exact", "drug likeness", _qed)
@@ -601,11 +687,13 @@ def draw_molecule(
     fragment=None,  # atom numbers, or a `Fragment` of this molecule
     title: str | None = None,  # text for the tooltip and for screen readers; None: the SMILES
 ) -> str:  # an <svg> element
-    "Draw a molecule with atoms coloured by weight and the bonds inside a fragment in orange."
+    "Draw a molecule without its explicit hydrogens, with atoms coloured by weight and the bonds inside a fragment in orange. ValueError as in `cut_fragment`."
     from rdkit import Chem
     from rdkit.Chem.Draw import rdMolDraw2D
 
-    mol = read_molecule(molecule)
+    mol = read_molecule(molecule) if weights is None and fragment is None else _read_with_numbers(molecule)
+    if any(conformer.Is3D() for conformer in mol.GetConformers()):
+        mol.RemoveAllConformers()
     title = Chem.MolToSmiles(mol) if title is None else title
     chosen = fragment.atoms if isinstance(fragment, Fragment) else () if fragment is None else fragment
     chosen = set(_atom_numbers(chosen, mol.GetNumAtoms()))

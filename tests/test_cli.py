@@ -488,6 +488,56 @@ def test_a_file_appears_when_it_is_complete(model, tmp_path, monkeypatch):
     assert out.read_text() == "an older result" and sorted(path.name for path in tmp_path.iterdir()) == ["x.csv", "x.smi"]
 
 
+@pytest.mark.parametrize("name, text, code, said", [
+    ("a.csv", "ligand,canonical_smiles\nCNO,CCO\nCN,C1CC\n,\n", 0, "explained 1 of 3 lines; 2 skipped: 1 empty; 1 no molecule, the first is record 2: .*unclosed ring"),
+    ("a.tsv", "ID\tDrug\n1\tCCO\n", 0, ""),
+    ("a.csv", "ligand,drug\nCNO,CCO\n", 1, "expected one column of SMILES in .*ligand and drug may be it.*--smiles-column"),
+    ("a.csv", "smiles,y\nC1CC,1\n\n", 1, "expected at least one molecule .*got none in 2 lines: 1 empty; 1 no molecule.*unclosed ring"),
+    ("a.smi", "\n\n", 1, "which is empty|got none in 2 lines: 2 empty"), ("a.smi", "", 1, "which is empty"), ("a.csv", "smiles,y\n", 1, "only the names of its columns"),
+    ("a.sdf", "CCO", 1, "expected a file in .smi, .*got .*a.sdf"), ("a.mol", "CCO", 1, "expected a file in"), ("CCO", "C", 1, "expected a file in"), ("a.xlsx", "C", 1, "expected a file in"),
+])
+@pytest.mark.parametrize("out", [None, "out.csv", "out.html", "out.parquet"])
+def test_a_file_is_explained_or_refused_in_one_sentence(name, text, code, said, out, model, tmp_path, capfd, monkeypatch):
+    "Never exit code 0 for nothing done, and what was skipped is said."
+    if out == "out.parquet":
+        pytest.importorskip("pyarrow")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name).write_text(text)
+    out = out if name.startswith("a.") and name[2:] in ("csv", "tsv", "smi") else None
+    assert cli.main(["explain", name, "--model", str(model), "--no-progress", *(["--out", out] if out else [])]) == code
+    err = capfd.readouterr().err.strip()
+    said = said.split(": 1 empty; 1")[0].split(": 2 empty")[0] if out == "out.parquet" else said
+    assert re.search(said, err) and len(err.splitlines()) == bool(said) and ("Traceback" not in err)
+    if out and ("got none" in err or code == 0) and out != "out.html":
+        assert (tmp_path / out).is_file()  # with the reasons
+
+
+def test_smiles_column_of_a_file(model, tmp_path, capsys):
+    (tmp_path / "a.csv").write_text("ligand,drug\nCNO,c1ccccc1\nCN,CCO\n")
+    words = ["explain", str(tmp_path / "a.csv"), "--model", str(model), "--no-progress", "--smiles-column"]
+    for column in ("drug", "2"):
+        assert cli.main([*words, column]) == 0 and [row["smiles"] for row in csv.DictReader(capsys.readouterr().out.splitlines())] == ["c1ccccc1", "CCO"]
+    assert cli.main([*words, "x"]) == 1 and "none is x" in capsys.readouterr().err
+    assert cli.main(["explain", "CCO", "--smiles-column", "drug"]) == 2 and "expected a file for --smiles-column" in capsys.readouterr().err
+
+
+def test_a_file_is_refused_before_a_model_is_trained(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(cli, "starter_model", lambda progress=True: pytest.fail("trained for nothing"))
+    for name, text in (("a.csv", "x,y\n1,2\n"), ("a.smi", ""), ("a.sdf", "C")):
+        (tmp_path / name).write_text(text)
+        assert cli.main(["explain", str(tmp_path / name)]) == 1 and capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("text, said", [("C1CC", "unclosed ring"), ("library", "there is no file of this name either"), ("folder", "that is a folder"), ("C" * 300 + "(", "no file of this name")])
+def test_a_wrong_smiles_is_reported_once(text, said, tmp_path, monkeypatch, capfd):
+    "By us, and not by RDKit as well, which writes past Python to the standard error."
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    assert cli.main(["explain", text, "--no-progress"]) == 1
+    out, err = capfd.readouterr()
+    assert out == "" and len(err.splitlines()) == 1 and said in err
+
+
 @pytest.mark.parametrize("text, expected", [
     ("name,SMILES\na,CCO\nb,\n", ["CCO", ""]),
     ("CCO,ethanol\n\nC\n", ["CCO", "", "C"]),

@@ -16,14 +16,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rdkit import Chem, rdBase
 from rdkit.Chem import QED
+from rdkit.Chem.rdMolDescriptors import CalcMolFormula
 from torch_geometric.loader import DataLoader
 
 import gib_nb.molecules as molecules
+from gib_nb.explain import explain_molecules
 from gib_nb.molecules import (
     ATOM_FEATURES, BOND_FEATURES, DRUGS, ELEMENTS, SurrogateConfig, build_surrogate, components, cut_fragment, draw_molecule,
     embedded_molecules, fit_censored, interpretation_split, largest_component, molecule_dataset, molecule_to_data,
-    property_oracle, read_molecule,
+    ordered_smiles, property_oracle, read_molecule,
 )
+from gib_nb.trainer import GIBTrainer
 
 ODD = ("C", "[Na+].[Cl-]", "CC(=O)[O-].[Na+]", "ClCCl", "C[N+](C)(C)C", "c1cc[o+]cc1", "OCl(=O)(=O)=O", "C->[Fe]", "*CC", "[CH3]",
        "F/C=C/F", "C[C@H](N)C(=O)O", "C[N+](=O)[O-]", "[2H]OC", "O=[N+]([O-])c1ccc[nH]1", "C[Si](C)(C)C", "F[B-](F)(F)F")
@@ -153,6 +156,170 @@ def test_rows_follow_the_stored_smiles_even_for_a_renumbered_mol(smiles):
         data, again = molecule_to_data(given_mol), molecule_to_data(molecule_to_data(given_mol).smiles)
         assert torch.equal(data.x, again.x) and torch.equal(data.edge_index, again.edge_index)
         assert sorted(data.x.tolist()) == sorted(molecule_to_data(smiles).x.tolist())
+
+
+# the order of atoms
+
+
+STEREO = ("C[C@H](N)C(=O)O.[Na+].[Cl-]", "N[C@@]1(F)CC[C@H](Cl)[C@@H]1/C=C/C(=O)[O-]", "C[S@](=O)c1ccccc1", "F/C=C/C=C\\Cl", "[13CH3]C([2H])([2H])O", "[CH3:7][CH2:3][OH:1]",
+          "O=C([O-])[C@@H]1CSC2=[N+]1C=CC=C2.Cl[Pt]Cl", "C[C@@]12CC[C@H](O)C[C@@H]1CC[C@H]1[C@@H]3CCC(=O)[C@@]3(C)CC[C@@H]12")
+
+
+def shuffled(mol, seed):
+    order = list(range(mol.GetNumAtoms()))
+    random.Random(seed).shuffle(order)
+    return Chem.RenumberAtoms(mol, order)
+
+
+def facts(atom):
+    "What is known of an atom without its number."
+    return (atom.GetSymbol(), atom.GetDegree(), atom.GetTotalNumHs(), atom.GetFormalCharge(), atom.GetIsAromatic(), atom.IsInRing(), atom.GetIsotope(), atom.GetAtomMapNum(),
+            atom.GetNumRadicalElectrons())
+
+
+def bonds(mol):
+    return {(frozenset([bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()]), bond.GetBondType()) for bond in mol.GetBonds()}
+
+
+@pytest.mark.parametrize("smiles", [*REAL, *STEREO])
+def test_row_i_is_atom_i_of_the_mol_that_was_given(smiles):
+    for seed in range(6):
+        mol = shuffled(Chem.MolFromSmiles(smiles), seed)
+        data = molecule_to_data(mol)
+        again = read_molecule(data.smiles)
+        assert [facts(atom) for atom in again.GetAtoms()] == [facts(atom) for atom in mol.GetAtoms()] and bonds(again) == bonds(mol)
+        assert Chem.MolToSmiles(again) == Chem.MolToSmiles(mol)  # handedness and double bonds too
+        assert {frozenset(pair) for pair in data.edge_index.T.tolist()} == {ends for ends, _ in bonds(mol)}
+        for name, value in (("degree", 1), ("hydrogens", 2), ("formal charge", 3), ("aromatic", 4), ("in ring", 5)):
+            assert column(data, name) == [facts(atom)[value] for atom in mol.GetAtoms()]
+        for name in ELEMENTS:
+            assert column(data, name) == [atom.GetSymbol() == name for atom in mol.GetAtoms()]
+
+
+def test_a_mol_in_the_order_of_its_smiles_is_stored_as_a_plain_one():
+    assert molecule_to_data(Chem.MolFromSmiles("CC(=O)Nc1ccc(O)cc1")).smiles == ordered_smiles(Chem.MolFromSmiles("CC(=O)Nc1ccc(O)cc1")) == "CC(=O)Nc1ccc(O)cc1"
+    assert molecule_to_data(Chem.RenumberAtoms(Chem.MolFromSmiles("CCO"), [0, 2, 1])).smiles == "CCO |$_AV:0;2;1$|"
+
+
+def test_the_order_survives_batches_and_pickles():
+    import pickle
+    mols = [shuffled(Chem.MolFromSmiles(smiles), 1) for smiles in STEREO]
+    batch = next(iter(DataLoader([molecule_to_data(mol) for mol in mols], batch_size=len(mols))))
+    for mol, one, text in zip(mols, batch.to_data_list(), pickle.loads(pickle.dumps(batch.smiles))):
+        assert one.smiles == text and [facts(atom) for atom in read_molecule(text).GetAtoms()] == [facts(atom) for atom in mol.GetAtoms()]
+
+
+@pytest.fixture(scope="module")
+def small_model():
+    import warnings
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return GIBTrainer(hidden_channels=8, epochs=4, warmup=1, ramp=1, inner_steps=2, restarts=0).fit(molecule_dataset(limit=60).train, progress=False)
+
+
+def test_an_explanation_of_a_mol_is_one_of_its_own_atoms(small_model):
+    "Picture, fragment and table agree with the molecule that was given, in any order of its atoms, with hydrogens at the end too."
+    for number, smiles in enumerate(["CC(C)(C)NCC(O)c1cc(Cl)c(N)c(C(F)(F)F)c1", "CC(=O)[O-].[Na+]", STEREO[1]]):
+        for mol in (mol := shuffled(Chem.MolFromSmiles(smiles), number), Chem.AddHs(mol)):
+            graph = molecule_to_data(mol)
+            threshold = small_model.subgraph([graph])[0].node_mask.flatten().sort().values[-3].item() - 1e-6  # at least three atoms
+            (e,) = explain_molecules([graph], small_model, property_oracle("QED"), threshold)
+            heavy = [atom for atom in mol.GetAtoms() if atom.GetAtomicNum() > 1]
+            assert len(e.weights) == len(heavy) and e.fragment.smiles == cut_fragment(mol, e.fragment.atoms).smiles
+            assert [atom.GetAtomicNum() for atom in e.fragment.mol.GetAtoms()] == [mol.GetAtomWithIdx(i).GetAtomicNum() for i in e.fragment.atoms]
+            assert [facts(atom)[0] for atom in read_molecule(e.smiles).GetAtoms()] == [atom.GetSymbol() for atom in heavy] and draw_molecule(mol, e.weights, fragment=e.fragment)
+            rows = str(e).split("weight\n")[1].splitlines()
+            assert [row.split()[1] for row in rows] == [atom.GetSymbol() for atom in heavy] and ElementTree.fromstring(e.svg()) is not None
+            assert e.value == pytest.approx(property_oracle("QED")(smiles), abs=1e-12)
+
+
+# hydrogens and other ways to write the same molecule
+
+
+def ways_to_write(smiles):
+    "The same molecule as SMILES and as Mol, with its atoms in their order, hydrogens last."
+    from rdkit.Chem import AllChem
+    mol, mapped = Chem.MolFromSmiles(smiles), Chem.MolFromSmiles(smiles)
+    for atom in mapped.GetAtoms():
+        atom.SetAtomMapNum(atom.GetIdx() + 1)
+    kekulized, half_kekulized, solid = Chem.Mol(mol), Chem.Mol(mol), Chem.AddHs(mol)
+    Chem.Kekulize(kekulized, clearAromaticFlags=True)
+    Chem.Kekulize(half_kekulized)
+    AllChem.EmbedMolecule(solid, randomSeed=1)
+    block = Chem.MolFromMolBlock(Chem.MolToMolBlock(solid), removeHs=False)
+    yield from (mol, mapped, kekulized, half_kekulized, Chem.AddHs(mol), solid, block, Chem.MolFromMolBlock(Chem.MolToMolBlock(kekulized), sanitize=False))
+    yield Chem.MolToSmiles(mapped, canonical=False, ignoreAtomMapNumbers=True)
+
+
+@pytest.mark.parametrize("smiles", [DRUGS["haloperidol"], DRUGS["omeprazole"], "C[N+](C)(C)CC(=O)[O-]", "C[CH2]", "[NH4+].[Cl-]", "C[C@H](N)C(=O)O", "CC=N"])
+def test_every_way_to_write_a_molecule_is_the_same_molecule(smiles):
+    data, values = molecule_to_data(smiles), [property_oracle(name)(smiles) for name in ("QED", "DRD2", "HLM", "MLM")]
+    for written in ways_to_write(smiles):
+        assert torch.equal(molecule_to_data(written).x, data.x) and torch.equal(molecule_to_data(written).edge_index, data.edge_index)
+        assert [property_oracle(name)(written) for name in ("QED", "DRD2", "HLM", "MLM")] == pytest.approx(values, abs=1e-9)
+        assert CalcMolFormula(cut_fragment(written, range(data.num_nodes - 1)).mol) == CalcMolFormula(cut_fragment(smiles, range(data.num_nodes - 1)).mol)
+        assert components(written, range(data.num_nodes)) == components(smiles, range(data.num_nodes))
+
+
+def test_haloperidol_with_explicit_hydrogens_is_haloperidol():
+    mol = Chem.AddHs(Chem.MolFromSmiles(DRUGS["haloperidol"]))
+    text = Chem.MolToSmiles(mol)
+    assert "[H]" in text and property_oracle("DRD2")([mol, text]).min() > .99
+
+
+@pytest.mark.parametrize("smiles, atoms", [("[H][H]", 2), ("[H+]", 1), ("[H]", 1), ("[2H][2H]", 2), ("[H-].[Na+]", 2), ("[H]O[H]", 1), ("[2H]OC", 3), ("[H]/N=C(/N)C", 4), ("[H]Cl", 1), ("[H:1]C", 1)])
+def test_hydrogens_that_stay_and_hydrogens_that_go(smiles, atoms, capfd):
+    for molecule in (smiles, Chem.MolFromSmiles(smiles, sanitize=False), Chem.AddHs(Chem.MolFromSmiles(smiles))):
+        capfd.readouterr()
+        assert molecule_to_data(molecule).num_nodes == read_molecule(molecule).GetNumAtoms() == atoms
+        assert np.isfinite([property_oracle(name)(molecule) for name in ("QED", "DRD2", "HLM", "MLM")]).all() and capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("name", ["DRD2", "HLM", "MLM"])
+def test_a_fitted_model_takes_an_isotope_for_its_element(name):
+    oracle, labelled = property_oracle(name), DRUGS["haloperidol"].replace("CCCN1", "CC([2H])([2H])[13CH2][15N]1").replace("c1ccc(F)", "c1ccc([18F])")
+    assert oracle(labelled) == pytest.approx(oracle(DRUGS["haloperidol"]), abs=1e-12) and np.isfinite(oracle("[2H][2H]"))
+
+
+def test_qed_of_an_isotope_is_the_one_of_rdkit():
+    assert property_oracle("QED")("[13CH3]CO") == QED.qed(Chem.MolFromSmiles("[13CH3]CO"))
+
+
+def test_numbers_that_hydrogens_move_are_refused():
+    "Hydrogens before other atoms: the graph counts the other atoms, and numbers of the Mol itself could mean something else."
+    rules = Chem.SmilesParserParams()
+    rules.removeHs = False
+    mol = Chem.MolFromSmiles("[H]C([H])([H])C([H])([H])O", rules)
+    assert mol.GetNumAtoms() == 8 and molecule_to_data(mol).smiles == "CCO" and "<svg" in draw_molecule(mol)
+    for call in (cut_fragment, components, largest_component):
+        with pytest.raises(ValueError, match="hydrogens come after its other atoms .got a hydrogen as atom 0.*RemoveHs"):
+            call(mol, [0])
+        with pytest.raises(ValueError, match="from 0 to 2 .got 3"):
+            call(Chem.AddHs(Chem.MolFromSmiles("CCO")), [3])
+    for given in ({"weights": [0, 0, 1]}, {"fragment": [0]}):
+        with pytest.raises(ValueError, match="hydrogens come after"):
+            draw_molecule(mol, **given)
+    assert draw_molecule(Chem.AddHs(Chem.MolFromSmiles("CCO")), [0, 0, 1], fragment=[1]) == draw_molecule("CCO", [0, 0, 1], fragment=[1])
+
+
+def test_coordinates_in_space_are_not_drawn_flat():
+    from rdkit.Chem import AllChem
+    solid = Chem.AddHs(Chem.MolFromSmiles(DRUGS["aspirin"]))
+    AllChem.EmbedMolecule(solid, randomSeed=1)
+    assert draw_molecule(solid) == draw_molecule(Chem.MolFromSmiles(DRUGS["aspirin"])) and solid.GetNumConformers() == 1
+
+
+@pytest.mark.parametrize("text", ["CCO |bad|", "CCO |", "CCO |$a$| name", "C1CC |$_AV:0$|"])
+def test_a_broken_extension_is_refused(text, capfd):
+    with pytest.raises(ValueError, match="expected"):
+        read_molecule(text)
+    assert capfd.readouterr().err == ""
+
+
+def test_an_extension_with_other_values_moves_no_atom():
+    for text in ("CCO |$_AV:7;0;1$|", "CCO |$_AV:1;0$|", "CCO |$_AV:a;b;c$|", "CCO |$a b;;$|"):
+        assert [atom.GetSymbol() for atom in read_molecule(text).GetAtoms()] == ["C", "C", "O"]
+    assert [atom.GetSymbol() for atom in read_molecule("CCO |$_AV:2;1;0$|").GetAtoms()] == ["O", "C", "C"]
 
 
 @pytest.mark.parametrize("y", [float("nan"), float("inf")])

@@ -1,5 +1,7 @@
 """Files of molecules: a row for every line, in parts that are never done twice."""
+import csv
 import gzip
+import itertools
 import json
 import random
 import warnings
@@ -7,7 +9,7 @@ import warnings
 import pytest
 
 from gib_nb.molecules import molecule_dataset
-from gib_nb.screening import explain_lines, screen, smiles_lines
+from gib_nb.screening import FILES, explain_lines, screen, smiles_column, smiles_lines
 from gib_nb.trainer import GIBTrainer
 
 pandas = pytest.importorskip("pandas")
@@ -35,6 +37,144 @@ def test_lines_of_every_kind_of_file(name, tmp_path):
     text = "id,smiles\n1,CCO\n2,\"C(=O),x\"\n3\n" if ".csv" in name else "smiles name\nCCO a b\nC(=O),x\n\n"
     (tmp_path / name).write_bytes(gzip.compress(text.encode()) if name.lower().endswith(".gz") else text.encode())
     assert list(smiles_lines(tmp_path / name)) == ["CCO", "C(=O),x", ""]
+
+
+# reading
+
+
+def written(folder, name, text):
+    path = folder / name
+    text = text if isinstance(text, bytes) else text.encode()
+    path.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+    return path
+
+
+@pytest.mark.parametrize("name, text, expected", [
+    ("a.csv", "ligand,canonical_smiles,pKd\nCNO,c1ccccc1O,7\nNCC,CCO,6\n", ["c1ccccc1O", "CCO"]),  # CNO is a SMILES too
+    ("a.csv", "ligand;canonical_smiles;pKd\nCNO;CCO;7,1\n", ["CCO"]),
+    ("a.csv", "ligand\tSMILES\nCNO\tCCO\n", ["CCO"]),
+    ("a.tsv", "Drug_ID\tDrug\tY\nA 1\tCCO\t1.5\nB, 2\tCC\t2\n", ["CCO", "CC"]),
+    ("a.tab.gz", "name\tCanonicalSMILES\nx\tCCO\n", ["CCO"]),
+    ("a.csv", "id|Isomeric SMILES|y\n1|CCO|2\n", ["CCO"]),
+    ("a.csv", "CNO,structure\nCNO,CCO\n", ["CCO"]),
+    ("a.csv", "smiles,canonical_smiles\n,CCO\n,CC\n", ["CCO", "CC"]),  # two names, one column that is filled
+    ("a.csv", "CCO;1,5\nCC;1,6\n", ["CCO", "CC"]),
+    ("a.csv", "1,CCO\n2,CC\n", ["CCO", "CC"]),
+    ("a.csv", "C1CC\nCCO\nCCN\n", ["C1CC", "CCO", "CCN"]),  # a broken SMILES is no heading
+    ("a.csv", "Drug\nCCO\nC1CC\n\nCC\n", ["CCO", "C1CC", "", "CC"]),
+    ("a.csv", "SMILES NAME\nCCO ethanol\n", ["CCO"]),
+    ("a.smi", "ID\tSMILES\nCNO\tCCO\n", ["CCO"]),
+    ("a.smi", "ID SMILES\nCNO CCO\n", ["CCO"]),
+    ("a.txt", "mol 1\tCCO\nmol 2\tC1CC\nmol 3\tCC\n", ["CCO", "C1CC", "CC"]),
+    ("a.smiles", "CCO vitamin C\nCC N N\n", ["CCO", "CC"]),
+    ("a.smi", "canonical smiles\nCCO ethanol\n", ["CCO"]),
+    ("a.txt", "name,smiles\nCNO,CCO\n", ["CCO"]),
+    ("a.smi", "garbage\tfirst\nCCO\tsecond\n", ["garbage", "CCO"]),
+    ("a.smi", "nonsense\n", ["nonsense"]),
+    ("a.csv", '"name","smiles"\n"x, y","CCO"\n"z","CC"\n', ["CCO", "CC"]),
+    ("a.csv", 'id,smiles,note\n1,CCO,"two\nlines, and\r\n\na ""quote"""\n2,CC,x\n', ["CCO", "CC"]),
+    ("a.csv", 'smiles,length\nCCO,"5 inch\nCC,30 cm\nCCC,"1"x\nC,6"\n', ["CCO", "CC", "CCC", "C"]),  # quotes that do not close as in CSV
+    ("a.csv", '\n\nid,smiles\n1,CCO\n', ["", "", "CCO"]),
+    ("a.csv", "id,smiles\n1\n2,CCO,more\n", ["", "CCO"]),
+    ("a.csv", "\ufeffid;smiles\r\n1;CCO\r\n", ["CCO"]),
+    ("a.csv", "id,smiles\r1,CCO\r2,CC\r", ["CCO", "CC"]),
+    ("a.csv", "id\tsmiles\n\u00e4\tCCO\n".encode("utf-16"), ["CCO"]),
+    ("a.csv.gz", "\ufeffid\tsmiles\n\u00e4\tCCO\n".encode("utf-16-be"), ["CCO"]),
+    ("a.csv", "id,smiles\nS\u00e4ure,CCO\n".encode("latin-1"), ["CCO"]),
+    ("a.csv", "id,cx\n1,CCO |$_AV:2;1;0$|\n", ["CCO |$_AV:2;1;0$|"]),
+    ("a.csv", "smiles,name\n", []), ("a.smi", "smiles name\n", []), ("a.csv", "", []), ("a.smi", "", []),
+])
+def test_never_a_wrong_column_and_never_a_lost_row(name, text, expected, tmp_path):
+    assert list(smiles_lines(written(tmp_path, name, text))) == expected
+
+
+@pytest.mark.parametrize("name, text, words", [
+    ("a.csv", "ligand,drug\nCNO,CCO\nCN,CC\n", "got columns ligand, drug: ligand and drug may be it.*--smiles-column"),
+    ("a.csv", "CCO,CC\n", "columns 1, 2: 1 and 2 may be it"),
+    ("a.csv", "smiles,canonical_smiles\nOCC,CCO\n", "smiles and canonical_smiles may be it"),
+    ("a.csv", "smiles,y,smiles\nCCO,1,CC\n", "smiles and smiles may be it"),
+    ("a.csv", "id,drug\n1,CCO\n2,C1CC\n", "got columns id, drug: none has SMILES in all"),  # named by nobody, and not all of it SMILES
+    ("a.csv", "ligand,drug\n" + "CNO,CCO\n" * 40 + "CNO,broken(\n" + "CNO,CC\n" * 20, "ligand and drug may be it"),
+    ("a.tsv", "name\ty\nfoo\t1\n", "none has SMILES"), ("a.csv", "a,b\n", "none has SMILES"),
+    ("a.smi", "CNO\tCCO\nCN\tCC\n", "1 and 2 may be it"), ("a.smi", "CCO CCO\n", "1 and 2 may be it"),
+    ("a.csv", "id,smiles\n1,CCO\n".encode("utf-16-le"), "zero bytes.*UTF-8"), ("a.csv", b"PK\x03\x04\0\0", "zero bytes"),
+])
+def test_a_file_that_is_not_clear_is_refused(name, text, words, tmp_path):
+    with pytest.raises(ValueError, match="expected .*" + words):
+        smiles_lines(written(tmp_path, name, text))  # at once, not at the first record
+
+
+def test_a_column_that_is_called(tmp_path):
+    path = written(tmp_path, "a.csv", "ligand,Drug,pKd\nCNO,CCO,x\nCN,C1CC,y\n")
+    assert [list(smiles_lines(path, column)) for column in ("Drug", "drug", "1", 3)] == [["CCO", "C1CC"], ["CCO", "C1CC"], ["CNO", "CN"], ["x", "y"]]
+    assert list(smiles_lines(written(tmp_path, "b.csv", "CCO,CC\nC,N\n"), column=2)) == ["CC", "N"] == list(smiles_lines(written(tmp_path, "b.smi", "CCO CC\nC N\n"), 2))
+    for column in ("smiles", 4, 0, -1, ""):
+        with pytest.raises(ValueError, match="got columns ligand, Drug, pKd: none is"):
+            smiles_lines(path, column)
+
+
+def test_a_broken_gzip_file_is_refused_and_the_ending_is_not_asked(tmp_path):
+    whole = gzip.compress(b"CCO\n" * 100_000)
+    (tmp_path / "a.smi.gz").write_bytes(whole[:len(whole) // 2])
+    with pytest.raises(ValueError, match="whole gzip file .got .*a.smi.gz"):
+        list(smiles_lines(tmp_path / "a.smi.gz"))
+    (tmp_path / "b.smi.gz").write_bytes(b"CCO\n")
+    (tmp_path / "c.smi").write_bytes(gzip.compress(b"CC\n"))
+    assert [*smiles_lines(tmp_path / "b.smi.gz"), *smiles_lines(tmp_path / "c.smi")] == ["CCO", "CC"]
+
+
+def test_a_field_of_any_length(tmp_path):
+    limit, text = csv.field_size_limit(), "x" * 200_000
+    path = written(tmp_path, "a.csv", f'smiles,note\nCCO,"{text}"\nCC,{text}\n"{text}",z\n')
+    assert list(smiles_lines(path)) == ["CCO", "CC", text] and csv.field_size_limit() == limit
+
+
+def test_a_heading_that_says_smiles_wins_over_the_content(tmp_path):
+    path = written(tmp_path, "a.csv", "ligand,smiles\nCNO,C1CC\nCC,C(\n")
+    assert list(smiles_lines(path)) == ["C1CC", "C("] and smiles_column(path)[1:] == (1, True, "smiles")
+
+
+def test_random_tables_are_read_as_the_csv_module_writes_them(tmp_path):
+    "Any cells in any quoting: a row for a record, in its column."
+    dice = random.Random(0)
+    for delimiter, quoting, turn in itertools.product(",;\t|", (csv.QUOTE_MINIMAL, csv.QUOTE_ALL), range(3)):
+        rows = [["".join(dice.choices('ab ,;\t|"\n1', k=dice.randrange(8))) + "!", dice.choice(["CCO", "C1CC", "", "c1ccccc1"])] for _ in range(30)]
+        with open(tmp_path / "a.csv", "w", newline="", encoding="utf-8") as file:
+            csv.writer(file, delimiter=delimiter, quoting=quoting).writerows([["note", "smiles"], *rows])
+        assert list(smiles_lines(tmp_path / "a.csv")) == [smiles for _, smiles in rows], (delimiter, quoting, turn)
+
+
+def test_a_cell_with_many_lines_is_one_cell(tmp_path):
+    "More than are looked at to find the column."
+    block = "\n".join(["C" * (i % 3) for i in range(900)])
+    path = written(tmp_path, "a.csv", "drug,block\n" + f'CCO,"{block}"\nCC,"{block}"\n')
+    assert list(smiles_lines(path)) == ["CCO", "CC"] and smiles_column(path).heading
+
+
+def test_a_long_table_is_streamed(tmp_path):
+    "An open quote far from the end of the file does not gather what follows."
+    path = written(tmp_path, "a.csv", 'smiles,note\nCCO,"open\n' + "CC,x\n" * 5000)
+    lines = smiles_lines(path)
+    assert [next(lines), next(lines)] == ["CCO", "CC"] and sum(1 for _ in lines) == 4999
+
+
+def test_screening_by_column_and_parts(model, tmp_path):
+    "Records are numbered, also where they have several lines; the parts of another column are not taken for these."
+    source, out = written(tmp_path, "a.csv", 'ligand,drug\nCNO,"c1ccccc1O"\nCN,"CCO"\nCC,C1CC\n"CO\n",CC\n'), tmp_path / "out.parquet"
+    with pytest.raises(ValueError, match="ligand and drug may be it"):
+        screen(source, out, model, progress=False)
+    assert screen(source, out, model, size=2, progress=False, column="drug") == {"lines": 4, "explained": 3}
+    rows = pyarrow.parquet.read_table(out).to_pylist()
+    assert [(row["line"], row["smiles"]) for row in rows] == [(1, "c1ccccc1O"), (2, "CCO"), (3, "C1CC"), (4, "CC")]
+    from gib_nb.screening import _screening_key
+    assert len({_screening_key(source, model, None, 2, column) for column in ("drug", "ligand", None)}) == 3
+
+
+def test_a_list_of_endings():
+    assert {".smi", ".smiles", ".txt", ".csv", ".tsv", ".tab", ".smi.gz", ".tsv.gz"} <= set(FILES)
+
+
+# explaining
 
 
 def test_a_row_for_every_line_with_what_was_found_or_the_reason(model, source, tmp_path):
