@@ -173,11 +173,12 @@ def measure(
     data,  # `GraphDataset` it was trained on
     information_graphs: int = 4000,  # I(G;G_sub) is estimated on so many graphs of the whole set at most
     **settings,  # of `estimate_mi`
-) -> dict:  # "scores", "subgraphs", "mutual_information", "collapse", "warnings"; plain JSON
+) -> dict:  # "scores", "subgraphs", "audit" as from `audit_masks`, "mutual_information", "collapse", "warnings"; plain JSON
     "Scores beside the trivial ones, the test subgraphs in numbers, and the information they keep, in nats."
     import numpy as np
-    from gib_nb.trainer import CollapseWarning
+    from gib_nb.trainer import CollapseWarning, audit_masks
 
+    audit = audit_masks(trainer.model, trainer.form, trainer.form.prepare(data.test, labels=True), trainer.config)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         warnings.simplefilter("ignore" if trainer.collapse else "always", CollapseWarning)  # said once is enough
@@ -192,7 +193,7 @@ def measure(
     if .1 < subgraphs["empty"] < 1:
         notes[f"{subgraphs['empty']:.0%} of the test subgraphs are empty at the threshold {subgraphs['threshold']:g}: "
               "the model may tell by keeping nothing, which explains nothing"] = None
-    return _plain({"scores": scores | baselines(data), "subgraphs": subgraphs,
+    return _plain({"scores": scores | baselines(data), "subgraphs": subgraphs, "audit": audit,
                    "mutual_information": information | {"graphs": len(rows)}, "collapse": trainer.collapse, "warnings": list(notes)})
 
 # %% ../nbs/17_cli.ipynb #2ce6b40d
@@ -322,6 +323,9 @@ def subgraph_rows(metrics):
     error, ceiling = _number(m["standard_error"], ".2f"), _number(m["log_n"], ".2f")
     rows = [["nodes kept", f"{s['nodes_kept']:.1%}", f"probability above {s['threshold']:g}" + (f"; the truth holds {s['true_nodes']:.1%}" if s["true_nodes"] is not None else "")],
             ["pieces per graph", f"{s['pieces']:.2f}", f"{s['one_piece']:.0%} of the subgraphs are in one piece, {s['empty']:.0%} are empty"]]
+    if audit := metrics.get("audit"):
+        rows.append([f"{metrics['scores']['measure']} through the subgraph", f"{audit['subgraph']:.3f}", f"an empty one gives {audit['empty']:.3f}, a random one of the same size "
+                     f"{audit['random']:.3f}, the whole graph {audit['full']:.3f}"])
     if s["edge_auc"] is not None:
         rows.append(["edge ROC-AUC", f"{s['edge_auc']:.3f}", "against the true edges; guessing gives 0.5"])
     return rows + [["I(G;G_sub), estimated", f"{_number(m['held_out'], '.2f')} ± {error} nats",
@@ -467,10 +471,10 @@ def _folds_html(folds):
 # %% ../nbs/17_cli.ipynb #8c54eb8e
 def fold_summary(folds):
     "Mean ± standard deviation of the score of each part, as text."
-    import numpy as np
+    from gib_nb.sweep import mean_text
 
     values = {part: [metrics["scores"]["model"][part] for metrics in folds] for part in ("train", "valid", "test")}
-    return [f"{np.mean(value):.3f} ± {np.std(value):.3f}" for value in values.values()]
+    return [mean_text(value) for value in values.values()]
 
 # %% ../nbs/17_cli.ipynb #6463aece
 def results_text(metrics):
@@ -836,7 +840,7 @@ def sweep_command(
     args,  # parsed arguments
 ) -> int:  # exit code
     "Train what is missing, write sweep.csv, and print the means over seeds and folds."
-    from gib_nb.sweep import grid, spread, sweep
+    from gib_nb.sweep import grid, mean_text, sweep
 
     given = {name: getattr(args, name) for name in (*config_fields(), "fold") if hasattr(args, name)}
     cells = [_shortened(cell) for cell in grid(**given)]
@@ -853,7 +857,7 @@ def sweep_command(
     moved = ["dataset", *(name for name, values in given.items() if isinstance(values, list) and len(values) > 1 and name not in ("seed", "fold"))]
     measures = [name for name in ("score", "label_information", "graph_information", "nodes_kept", "pieces", "edge_auc") if name in table and table[name].notna().any()]
     if measures:
-        print(table.groupby(moved)[measures].agg(lambda values: "{:.3f} ± {:.3f}".format(*spread(values))).to_string())
+        print(table.groupby(moved)[measures].agg(mean_text).to_string())
     failed = int(table.error.notna().sum()) if "error" in table else 0
     print(f"every row is in {folder / 'sweep.csv'}, with its history in {folder / 'cells'}" + (f"; {failed} cells failed, for the reason in the column error" if failed else ""))
     return 1 if failed else 0
@@ -962,12 +966,11 @@ def _score_tables(rows):
 
 def _score_table(rows):
     "Methods in rows, scores in columns."
-    from gib_nb.sweep import spread
+    from gib_nb.sweep import mean_text
 
     names = [name for name, value in rows[0].items() if isinstance(value, dict)]
     scores = list(dict.fromkeys(score for row in rows for name in names for score in row[name]))
-    text = lambda values: "" if not values else "{:.3f} ± {:.3f}".format(*spread(values))
-    lines = [[name, *(text([row[name][score] for row in rows if score in row[name]]) for score in scores)] for name in names]
+    lines = [[name, *(mean_text([row[name][score] for row in rows if score in row[name]]) for score in scores)] for name in names]
     return "\n".join("  ".join(f"{text:<29}" if k == 0 else f"{text:>15}" for k, text in enumerate(line)) for line in [["", *scores], *lines]) + "\n"
 
 # %% ../nbs/17_cli.ipynb #9c0529f3

@@ -22,6 +22,7 @@ from .backbones import make_backbone
 from .baselines import NetworkTrainer, TopAttention, top_share
 from .data import GraphDataset, denoising_dataset, to_line_graph
 from .masked import EdgeGenerator, undirected
+from .reproducible import LocalRandomness
 from .trainer import CollapseWarning, GIBTrainer, schedule
 
 # %% ../nbs/13_denoising.ipynb #cae3c445
@@ -89,20 +90,19 @@ def train_link_predictor(
     batch, generator = _bare_batch(graphs), torch.Generator().manual_seed(seed)
     if batch.num_edges < 10:
         raise ValueError(f"expected graphs with edges to learn from (got {batch.num_edges // 2} edges in {len(graphs)} graphs)")
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with LocalRandomness(seed):
         model = LinkPredictor(batch.num_features)
-        optimiser = torch.optim.Adam(model.parameters(), .005)
-        for _ in range(steps):
-            hidden = hidden_edges(batch.edge_index, share, generator)
-            if not hidden.any():
-                continue
-            edges = batch.edge_index[:, hidden]
-            pairs = random_pairs(batch, edges.size(1), generator)
-            told = model(batch.x, batch.edge_index[:, ~hidden], torch.cat([edges, pairs], 1))
-            optimiser.zero_grad()
-            F.binary_cross_entropy(told, torch.cat([torch.ones(edges.size(1)), torch.zeros(pairs.size(1))])).backward()
-            optimiser.step()
+    optimiser = torch.optim.Adam(model.parameters(), .005)
+    for _ in range(steps):
+        hidden = hidden_edges(batch.edge_index, share, generator)
+        if not hidden.any():
+            continue
+        edges = batch.edge_index[:, hidden]
+        pairs = random_pairs(batch, edges.size(1), generator)
+        told = model(batch.x, batch.edge_index[:, ~hidden], torch.cat([edges, pairs], 1))
+        optimiser.zero_grad()
+        F.binary_cross_entropy(told, torch.cat([torch.ones(edges.size(1)), torch.zeros(pairs.size(1))])).backward()
+        optimiser.step()
     return model.eval()
 
 # %% ../nbs/13_denoising.ipynb #82969be3

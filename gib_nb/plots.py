@@ -213,7 +213,7 @@ def sweep_figure(
             raise ValueError(f"expected one of the columns {', '.join(table.columns)} (got {name!r})")
     traces = []
     for name, part in table.groupby(by) if by else [("", table)]:
-        found = part.groupby(x)[y].agg(["mean", "std"]).fillna(0)
+        found = part.groupby(x)[y].agg(["mean", "std"])  # of a single value there is no spread, and no bar
         traces.append(dict(type="scatter", mode="lines+markers", name=f"{by} {name}" if by else "", x=found.index.tolist(), y=found["mean"].tolist(), error_y=dict(array=found["std"].tolist())))
     return figure(traces, x, y, height=300, width=560, showlegend=by is not None)
 

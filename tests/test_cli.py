@@ -266,9 +266,9 @@ def test_folds(tmp_path, capsys):
     parts = [json.loads((folder / f"fold-0{i}/metrics.json").read_text()) for i in (1, 2, 3)]
     assert [fold["model"] for fold in metrics["folds"]] == [part["scores"]["model"] for part in parts]
     scores = [part["scores"]["model"]["test"] for part in parts]
-    assert f"test {np.mean(scores):.3f} ± {np.std(scores):.3f}" in table
+    assert f"test {np.mean(scores):.3f} ± {np.std(scores, ddof=1):.3f}" in table
     report = (folder / "report.html").read_text()
-    assert f"{np.mean(scores):.3f} ± {np.std(scores):.3f}" in report and "All folds" in report and "the first of 3 folds" in table
+    assert f"{np.mean(scores):.3f} ± {np.std(scores, ddof=1):.3f}" in report and "All folds" in report and "the first of 3 folds" in table
     # killed before the last fold was finished: the others are not trained again
     before = [(folder / f"fold-0{i}/model.safetensors").stat().st_mtime_ns for i in (1, 2, 3)]
     (folder / "metrics.json").unlink()

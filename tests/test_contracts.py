@@ -142,7 +142,7 @@ def test_wrong_labels_are_named(trees):
         with pytest.raises(ValueError, match=words):
             quiet().fit(bare(trees.graphs), y)
     with pytest.raises(TypeError, match="valid=graphs"):
-        quiet().fit(trees.train, valid=trees.valid)
+        quiet().fit(trees.train, y=trees.valid)
     with pytest.raises(ValueError, match="bate"):
         quiet().set_params(bate=1)
 

@@ -20,7 +20,7 @@ import numpy as np
 from .base import Control, Explorer
 from ..information import sign_channel_gradient, sign_channel_mutual_information
 from ..plots import BLACK, BLUE, GREEN, ORANGE, PURPLE, RED, figure
-from ..sweep import completed, grid, one_thread, run_cells, shorten, spread
+from ..sweep import completed, grid, mean_text, one_thread, run_cells, shorten, spread
 
 # %% ../../nbs/explorers/inner_steps.ipynb #346387a3
 @dataclass(frozen=True)
@@ -410,7 +410,7 @@ SAYS = {
 
 def outcome_table(found: dict, source: str, memory: str, T: int) -> str:  # HTML
     "The numbers behind the pictures of the outer level at the present T, mean ± standard deviation over the seeds, and a note."
-    number = lambda values: "{0:.{2}f} ± {1:.{2}f}".format(*spread(values), max(0, 2 - int(math.log10(max(1, *values)))))
+    number = lambda values: mean_text(values, f".{max(0, 2 - int(math.log10(max(1, *values))))}f")
     rows, shown = [found["outcomes"][f"{memory} {T} {key}"] for key in WAYS], found.get("without", {})
     if "by_exact" in found:
         lines = [(words, field, f"{found['by_exact'][field]:.2f}") for words, field in (("σ² at the end", "noise"), ("I(X;Y) left, nats", "left"))]

@@ -18,7 +18,7 @@ import numpy as np
 
 from .base import Control, Explorer
 from ..plots import BLACK, BLUE, GREY, ORANGE, PURPLE, RED, draw_graph, figure, shade
-from ..sweep import completed, grid, one_thread, read_asset, run_cells, shorten, spread
+from ..sweep import completed, grid, mean_text, one_thread, read_asset, run_cells, shorten
 
 # %% ../../nbs/explorers/stability.ipynb #1a07f287
 WARMUPS, RAMPS, ALPHAS, SEEDS = (0, 5, 15, 30), (0, 5, 15), (.1, .3, 1.), tuple(range(8))
@@ -38,14 +38,13 @@ def watched_training(
     watch=lambda curves, epoch: False,  # called after each batch; a true answer stops the training
 ):  # fitted GIBTrainer, and curves: name -> values on the validation graphs after each second epoch
     "What `GIBTrainer.fit` does without restarts, while measuring."
-    import torch
     from gib_nb.data import motif_dataset
     from gib_nb.explain import edge_auc
     from gib_nb.trainer import CollapseWarning, GIBTrainer, InputFormat, Run, find_collapse, train_epoch
 
     data, trainer, curves = motif_dataset(graphs, seed=config.seed), GIBTrainer(config), {name: [] for name in MEASURES}
     trainer.form = InputFormat.of([*data.train, *data.valid])
-    with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore", CollapseWarning)  # it is in the result
         run = Run(config, trainer.form, *(trainer.form.prepare(part, labels=True) for part in (data.train, data.valid)), seed=config.seed)
         trainer.model, going = run.model, True
@@ -216,7 +215,7 @@ def map_table(
 # %% ../../nbs/explorers/stability.ipynb #855f2408
 def outcome_table(rows: list[dict]) -> str:  # HTML
     "Scores as mean ± spread over the seeds beside the trivial ones, and how many seeds ended in what."
-    number = lambda values: "{:.2f} ± {:.2f}".format(*spread(values))
+    number = lambda values: mean_text(values, ".2f")
     scores = [("accuracy", number([row["accuracy"] for row in rows]), "a guess .50"),
               ("edge ROC-AUC", number([row["auc"] for row in rows]), "a guess .50"),
               ("nodes kept", number([row["kept"] for row in rows]), "motif .20")]
