@@ -307,7 +307,7 @@ def screen(
 def _screening_key(source, trainer, threshold, size, column=None):
     from gib_nb.trainer import fingerprint
 
-    digest = hashlib.sha256(json.dumps([fingerprint(trainer.config, [], [], trainer.model), threshold, size, column, code_version("gib_nb.screening")]).encode())
+    digest = hashlib.sha256(json.dumps([fingerprint(trainer.config, [], [], trainer.model, trainer.explained), threshold, size, column, code_version("gib_nb.screening")]).encode())
     with open(source, "rb") as file:
         while block := file.read(2 ** 20):
             digest.update(block)

@@ -825,12 +825,11 @@ class GIBTrainer(GraphEstimator):
             self.audit = audit_masks(best.model, form, [*prepared[0], *prepared[1]], self.config)
         self.form, self.model = dataclasses.replace(form, classes=classes), best.model
         self.history = best.history | {"attempts": [attempt.summary() for attempt in attempts]}
-        self.collapse = best.collapse or find_idle_mask(self.audit)
-        if best.collapse:
-            warnings.warn(f"{self.collapse} (best of {len(attempts)} attempts); try another seed, a longer warmup, "
-                          "or smaller alpha and beta", CollapseWarning, stacklevel=2)
-        elif self.collapse:
-            warnings.warn(self.collapse, CollapseWarning, stacklevel=2)
+        idle = find_idle_mask(self.audit)
+        self.collapse = "; ".join(filter(None, (best.collapse, idle))) or None
+        if self.collapse:
+            advice = f" (best of {len(attempts)} attempts); try another seed, a longer warmup, or smaller alpha and beta" if best.collapse else ""
+            warnings.warn(self.collapse + advice, CollapseWarning, stacklevel=2)
         return self
 
     def _train(self, form, train, valid, checkpoint, readers, progress, callback) -> list["Attempt"]:

@@ -284,14 +284,14 @@ def test_an_idle_mask_is_reported():
     assert find_idle_mask(scores | {"subgraph": .55, "empty": .55}) is None  # nothing was learned, and that shows in the score
 
 
-@pytest.mark.slow
 def test_features_that_tell_the_label_are_found_out():
-    graphs = rings(300)
-    with pytest.warns(CollapseWarning, match="1.00 with it and 1.00 with no edge"):
-        loud = GIBTrainer(apart_config(15, restarts=0)).fit(graphs[:240], valid=graphs[240:270], progress=False)
-    assert loud.audit["empty"] > .95 and "decides nothing" in loud.collapse
-    silent = GIBTrainer(apart_config(15, restarts=0, mask_features=True)).fit(graphs[:240], valid=graphs[240:270], progress=False)
-    assert silent.audit["empty"] < .7 and silent.audit["subgraph"] > .9
+    graphs = rings(160)
+    short = dict(restarts=0, batch_size=16, readers=1, hidden_channels=16)
+    with pytest.warns(CollapseWarning, match="1.00 with it and (1.00|0.9.) with no edge"):
+        loud = GIBTrainer(apart_config(6, **short)).fit(graphs[:120], valid=graphs[120:], progress=False)
+    assert loud.audit["empty"] > .9 and "decides nothing" in loud.collapse
+    silent = GIBTrainer(apart_config(6, **short, mask_features=True)).fit(graphs[:120], valid=graphs[120:], progress=False)
+    assert silent.audit["empty"] < .7 and silent.audit["subgraph"] > .9 and "decides nothing" not in (silent.collapse or "")
 
 
 def test_an_empty_mask_leaves_nothing_where_features_are_masked(trees):

@@ -5,7 +5,7 @@ import time
 
 from .common import write
 
-NAMES = ("case_study", "estimator", "motif", "mutag", "cost", "explaining", "sweeping", "explorers", "visitors")
+NAMES = ("case_study", "estimator", "motif", "mutag", "cost", "explaining", "sweeping", "threads", "explorers", "visitors")
 
 for name in sys.argv[1:] or NAMES:
     if name not in NAMES:
