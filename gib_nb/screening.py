@@ -16,7 +16,7 @@ import os
 import pathlib
 import shutil
 
-from .explain import explain_molecules, starter_model
+from .explain import explain_molecules, shipped_model
 from .sweep import code_version, finished_tasks, one_thread
 
 # %% ../nbs/14b_screening.ipynb #1491fc4c
@@ -93,7 +93,7 @@ def _one_part(number, lines, size, trainer, threshold):
 def screen(
     source,              # file with SMILES, as in `smiles_lines`
     out,                 # Parquet file to write
-    trainer=None,        # `GIBTrainer` fitted on molecules; None: `starter_model()`, for drug likeness
+    trainer=None,        # `GIBTrainer` fitted on molecules; None: `shipped_model()`, for drug likeness
     threshold: float | None = None,  # atoms above it are in the subgraph; None: that of the trainer
     jobs: int | None = None,         # processes; -1 takes all cores; None: as `joblib.parallel_config` says, or this one
     size: int = 2000,    # lines of a part
@@ -105,7 +105,7 @@ def screen(
 
     from gib_nb.trainer import write_atomically
 
-    trainer = starter_model(progress) if trainer is None else trainer
+    trainer = shipped_model() if trainer is None else trainer
     out = pathlib.Path(out)
     folder, key = out.with_name(f"{out.name}.parts"), _screening_key(source, trainer, threshold, size)
     total = sum(1 for _ in smiles_lines(source))
