@@ -16,7 +16,7 @@ _PUBLIC = {
     "model": ("GIB", "GIBOutput"),
     "masked": ("EncodeAgainGIB", "PostHocGIB"),
     "trainer": ("GIBConfig", "GIBTrainer", "history_figure"),
-    "explain": ("explain_smiles", "edge_auc", "MoleculeExplanation"),
+    "explain": ("explain_smiles", "edge_auc", "shipped_model", "MoleculeExplanation"),
     "explainer": ("GIBExplainer", "GraphPredictor"),
     "baselines": ("NetworkTrainer", "TopAttention"),
     "comparison": ("apart_config",),

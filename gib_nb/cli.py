@@ -30,7 +30,7 @@ import time
 import warnings
 from typing import NamedTuple
 
-from .explain import explain_molecules, explain_smiles, inline_svg, oracle_of, starter_model, subgraph_numbers
+from .explain import SHIPPED_MODELS, explain_molecules, explain_smiles, inline_svg, oracle_of, shipped_model, subgraph_numbers, worth_rows
 from .plots import ORANGE, graph_svg, probability_figure, shade
 from .screening import FILES, explain_lines, smiles_column, smiles_lines
 from .sweep import surroundings
@@ -377,6 +377,7 @@ def molecule_figure(explanation, label=None):
     lines = [*([label] if label else []), f"molecule: {e.smiles}", f"fragment: {found}", f"{len(e.fragment.atoms)} of {len(e.weights)} atoms; subgraph in {e.pieces} piece{'' if e.pieces == 1 else 's'}"]
     if e.oracle:
         lines.append(f"{e.oracle}: molecule {e.value:.3f}, fragment " + ("none" if e.fragment_value is None else f"{e.fragment_value:.3f}"))
+    lines += [f"{name}: {text}" for name, text in worth_rows(e) if name in ("bias", "verdict")]  # the model stands once on the page
     return _figure(e.svg(), lines)
 
 # %% ../nbs/17_cli.ipynb #12d0de89
@@ -575,29 +576,31 @@ def _train_folds(data, config, folder, args):
     return GIBTrainer.load(folder / "fold-01"), parts[0], folds[0], folds
 
 # %% ../nbs/17_cli.ipynb #634d93be
-COLUMNS = ("smiles", "prediction", "fragment", "share", "components", "reason")
+COLUMNS = ("smiles", "prediction", "fragment", "share", "components", "reason", "model")
 
 # %% ../nbs/17_cli.ipynb #523b8538
 def csv_row(smiles, explanation, reason):
     "The columns of `COLUMNS` for one line."
     e = explanation
     if e is None:
-        return [smiles, "", "", "", "", reason]
-    return [smiles, f"{e.prediction:.6g}", e.fragment.smiles or "", f"{e.share:.4f}", e.pieces, reason or ""]
+        return [smiles, "", "", "", "", reason, ""]
+    return [smiles, f"{e.prediction:.6g}", e.fragment.smiles or "", f"{e.share:.4f}", e.pieces, reason or "", e.model.fingerprint]
 
 
 def explanations_html(
     found,  # (SMILES, MoleculeExplanation or None, reason or None) as from `explain_lines`
     drawn: int = 200,  # so many are drawn at most
 ) -> str:  # a complete HTML document
-    "A page with the molecules drawn, and a table of all lines."
-    figures, rows = [], []
+    "A page with the model and its figures, the molecules drawn, and a table of all lines."
+    figures, rows, models = [], [], {}
     for smiles, e, reason in found:
         rows.append(csv_row(smiles, e, reason))
+        models |= {} if e is None else {str(e.model): None}
         if e is not None and len(figures) < drawn:
             figures.append(molecule_figure(e, f"predicted {e.prediction:.4g}"))
     rest = f'<p class="note">The first {drawn} molecules are drawn.</p>' if len(figures) == drawn else ""
-    return _page("gib-nb: molecules", f"<h1>Which atoms does the model look at?</h1>{_legend(True, False)}{rest}"
+    by = "".join(f"<p>Explained by {html.escape(model)}.</p>" for model in models)
+    return _page("gib-nb: molecules", f"<h1>Which atoms does the model look at?</h1>{by}{_legend(True, False)}{rest}"
                  f'<div class="gallery">{"".join(figures)}</div><h2>All lines</h2>{_table(rows, COLUMNS)}')
 
 # %% ../nbs/17_cli.ipynb #f5e52be6
@@ -619,16 +622,20 @@ def _output(path):
 
 
 def _model(args):
-    "The trainer and the property oracle that an explanation needs."
+    "The trainer and the property oracle that an explanation needs; a model from a folder takes along where it lies and how it scored."
     import torch
     from gib_nb.trainer import GIBTrainer
 
     if args.model is None:
-        return starter_model(args.progress), oracle_of("QED")
+        name = args.property or SHIPPED_MODELS[0]
+        return shipped_model(name), oracle_of(name)
+    if args.property is not None:
+        raise argparse.ArgumentTypeError(f"expected --model or --property, which names a shipped model (got both: {args.model} and {args.property})")
     trainer = GIBTrainer.load(args.model, device=None if torch.cuda.is_available() else "cpu")
-    record = pathlib.Path(args.model) / "metrics.json"
-    name = json.loads(record.read_text(encoding="utf-8"))["data"]["name"] if record.is_file() else None
-    return trainer, oracle_of(name)
+    path = pathlib.Path(args.model) / "metrics.json"
+    metrics = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    trainer.record = trainer.record | {"folder": str(args.model), "metrics": metrics}
+    return trainer, oracle_of(metrics["data"]["name"] if metrics else None)
 
 # %% ../nbs/17_cli.ipynb #f5053d28
 def explain_command(
@@ -766,7 +773,8 @@ class _Parser(argparse.ArgumentParser):
 WELCOME = """Find the part of a graph that decides its label, with a graph information bottleneck."""
 FIRST_STEPS = """first steps, neither needs a network:
   gib-nb train motif                          trees with a house or a ring; about a minute
-  gib-nb explain "CC(=O)Oc1ccccc1C(=O)O"      which atoms of aspirin tell how drug-like it is?
+  gib-nb explain "CCOC(=O)C1=C(COCCN)NC(C)=C(C(=O)OC)C1c1ccccc1Cl"
+                                              which atoms of amlodipine tell how drug-like it is?
 
 then:
   gib-nb train MUTAG --folds                  ten-fold cross-validation
@@ -796,14 +804,19 @@ which gib-nb explain --model FOLDER and GIBTrainer.load(FOLDER) read.
 EXPLAINED = """A file is a list (.smi, .smiles, .txt: the first word of each line) or a table (.csv, .tsv, .tab, with
 , ; tab or |), also with .gz behind it. The column is the one that is named like smiles, or the only one whose
 first values are all SMILES; where neither is clear, nothing is done until --smiles-column names it.
-Without --out its rows are printed as CSV: smiles, prediction, fragment, share, components, reason.
+Without --out its rows are printed as CSV: smiles, prediction, fragment, share, components, reason, model.
 --jobs and --dask are for --out FILE.parquet.
 
 The fragment is the largest connected piece of the atoms above the threshold, share its part of all atoms,
-components the number of pieces. A line that is no molecule has the reason and nothing else; if there
-are only such lines the exit code is 1.
+components the number of pieces, model the fingerprint of the model's weights. A line that is no molecule
+has the reason and nothing else; if there are only such lines the exit code is 1.
+
+One shipped model for each property explains, the same as in the lessons and explorers; --model takes one of yours instead. The text and the page say
+how well the model predicts test molecules, and whether the fragment is closer to its molecule than random connected pieces of the same size.
 
 examples:
+  gib-nb explain "CCOC(=O)C1=C(COCCN)NC(C)=C(C(=O)OC)C1c1ccccc1Cl"
+  gib-nb explain "O=C(CCCN1CCC(O)(c2ccc(Cl)cc2)CC1)c1ccc(F)cc1" --property MLM
   gib-nb explain "CCN(CC)CC(=O)Nc1c(C)cccc1C" --out lidocaine.svg
   gib-nb explain library.smi --model runs/QED-20260101-120000 --out library.csv
   gib-nb explain library.smi.gz --out library.parquet --jobs -1
@@ -1022,7 +1035,8 @@ def _add_train_options(parser):
 def _add_explain_options(parser):
     parser.add_argument("smiles", metavar="SMILES|FILE", help="a molecule in quotes, or a file with one per line, see below")
     parser.add_argument("--smiles-column", metavar="NAME", help="column of a file that holds the SMILES, by its name or by its number from 1 (default: found out)")
-    parser.add_argument("--model", metavar="RUN", help="result folder of gib-nb train on molecules; without it a small model for QED is trained, once")
+    parser.add_argument("--model", metavar="RUN", help="result folder of gib-nb train on molecules; without it a shipped model explains")
+    parser.add_argument("--property", type=str.upper, choices=SHIPPED_MODELS, metavar="NAME", help=f"which shipped model explains: {', '.join(SHIPPED_MODELS)} (default: {SHIPPED_MODELS[0]})")
     parser.add_argument("--out", metavar="FILE", help="also write a picture or page (.svg, .html) or a table (.csv); for a file: .csv, .html, or .parquet, which can be stopped and goes on")
     parser.add_argument("--threshold", type=_probability, metavar="X", help="atoms above it are in the subgraph (default: that of the model)")
     _add_worker_options(parser)

@@ -23,7 +23,7 @@ import shutil
 import zlib
 from typing import NamedTuple
 
-from .explain import explain_molecules, starter_model
+from .explain import explain_molecules, shipped_model
 from .sweep import code_version, finished_tasks, one_thread
 
 # %% ../nbs/14b_screening.ipynb #1491fc4c
@@ -268,7 +268,7 @@ def _one_part(number, lines, size, trainer, threshold):
 def screen(
     source,              # file with SMILES, as in `smiles_lines`
     out,                 # Parquet file to write
-    trainer=None,        # `GIBTrainer` fitted on molecules; None: `starter_model()`, for drug likeness
+    trainer=None,        # `GIBTrainer` fitted on molecules; None: `shipped_model()`, for drug likeness
     threshold: float | None = None,  # atoms above it are in the subgraph; None: that of the trainer
     jobs: int | None = None,         # processes; -1 takes all cores; None: as `joblib.parallel_config` says, or this one
     size: int = 2000,    # lines of a part
@@ -283,7 +283,7 @@ def screen(
 
     read = smiles_lines if column is None else functools.partial(smiles_lines, column=column)
     total = sum(1 for _ in read(source))
-    trainer = starter_model(progress) if trainer is None else trainer
+    trainer = shipped_model() if trainer is None else trainer
     out = pathlib.Path(out)
     folder, key = out.with_name(f"{out.name}.parts"), _screening_key(source, trainer, threshold, size, column)
     paths = [folder / f"{number:07d}.parquet" for number in range(-(-total // size))]

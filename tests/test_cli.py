@@ -5,6 +5,7 @@ import html.parser
 import json
 import platform
 import re
+import shutil
 import subprocess
 import sys
 import types
@@ -577,9 +578,20 @@ def test_a_surrogate_is_called_one(chemist):
     assert "surrogate" in cli._oracle_note(property_oracle("HLM"), 0) and "seed 0" in cli._oracle_note(property_oracle("HLM"), 1)
 
 
-def test_explain_without_a_model_uses_the_starter(chemist, monkeypatch, capsys):
-    monkeypatch.setattr(cli, "starter_model", lambda progress=True: chemist)
-    assert cli.main(["explain", "CCO"]) == 0 and "QED (exact)" in capsys.readouterr().out
+def test_explain_without_a_model_uses_the_shipped_one(model, capsys):
+    assert cli.main(["explain", "CCO"]) == 0 and "QED (exact)" in (said := capsys.readouterr().out) and "the QED model shipped with gib_nb" in said
+    assert cli.main(["explain", "CCO", "--property", "drd2"]) == 0 and "DRD2 (published model)" in (said := capsys.readouterr().out) and "the DRD2 model shipped" in said
+    assert cli.main(["explain", "CCO", "--property", "logP"]) == 2 and "QED" in capsys.readouterr().err
+    assert cli.main(["explain", "CCO", "--property", "QED", "--model", str(model)]) == 2 and "expected --model or --property" in capsys.readouterr().err
+
+
+def test_a_model_of_ones_own_is_named_with_its_figures(model, tmp_path, capsys):
+    folder = shutil.copytree(model, tmp_path / "own")
+    (folder / "metrics.json").write_text(json.dumps({"data": {"name": "molecules"}, "scores": {"measure": "R²", "model": {"test": .4321}}}))
+    assert cli.main(["explain", "CCO", "--model", str(folder)]) == 0
+    said = capsys.readouterr().out
+    assert f"a model trained here ({folder}), fingerprint" in said and "R² 0.43 on test molecules" in said and "shipped" not in said
+    assert cli.main(["explain", "CCO", "--model", str(model)]) == 0 and "no score on test molecules is on record" in capsys.readouterr().out
 
 
 def test_warnings_are_lines_without_file_names(model, monkeypatch, capsys):

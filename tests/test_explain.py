@@ -83,7 +83,7 @@ def test_threshold_and_empty_fragment(chemist):
 
 def test_the_fragment_is_the_largest_piece():
     trainer = types.SimpleNamespace(
-        form=None, config=types.SimpleNamespace(threshold=.5), predict=lambda graphs: np.zeros(len(graphs)),
+        form=None, collapse=None, _fitted=lambda: torch.nn.Linear(1, 1), config=types.SimpleNamespace(threshold=.5), predict=lambda graphs: np.zeros(len(graphs)),
         subgraph=lambda graphs: [types.SimpleNamespace(node_mask=torch.tensor([[.9], [.1], [.8], [.9], [.2], [.7]]))])
     (e,) = explain.explain_molecules([molecule_to_data("CCOCCN")], trainer)
     assert e.pieces == 3 and e.fragment.atoms == (2, 3) and e.fragment.smiles == "CO" and e.oracle is None
@@ -117,32 +117,145 @@ def test_text_stays_text():
         assert e._repr_html_().startswith("<svg id='d'/><pre>") and "<script>" not in e._repr_html_()
 
 
-# ---- the starter model
+# ---- one model per property
 
-def test_without_a_model_the_starter_and_its_property_are_used(chemist, monkeypatch):
-    monkeypatch.setattr(explain, "starter_model", lambda: chemist)
-    assert explain.explain_smiles("CCO").oracle.startswith("QED") and explain.explain_smiles("CCO", oracle="HLM").oracle.startswith("HLM")
+HEADLINE = "CCOC(=O)C1=C(COCCN)NC(C)=C(C(=O)OC)C1c1ccccc1Cl"  # amlodipine
+
+
+def test_without_a_model_the_shipped_one_of_the_property_explains():
+    for name in explain.SHIPPED_MODELS:
+        e, trainer = explain.explain_smiles("CCOc1ccccc1N", property=name), explain.shipped_model(name)
+        assert e.prediction == pytest.approx(trainer.predict([molecule_to_data("CCOc1ccccc1N")])[0]) and e.oracle == property_oracle(name).label
+        assert e.model.shipped == name and e.model.fingerprint == explain.model_fingerprint(trainer)
+    assert explain.explain_smiles("CCO").model.shipped == "QED" and explain.explain_smiles("CCO").oracle.startswith("QED")
+    by_oracle = explain.explain_smiles("CCO", oracle="HLM")  # the property decides the model, too
+    assert by_oracle.model.shipped == "HLM" and by_oracle.oracle.startswith("HLM")
     assert gib_nb.explain_smiles is explain.explain_smiles
 
 
-def test_starter_model_is_trained_once(tmp_path, monkeypatch):
-    monkeypatch.setattr("gib_nb.data.cache_folder", lambda: tmp_path)
-    make, settings = explain.starter_model.__wrapped__, dict(progress=False, molecules=40, **TINY)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        first = make(**settings)
-        (folder,) = (tmp_path / "models").iterdir()
-        (folder / "model.safetensors").write_bytes((folder / "model.safetensors").read_bytes()[:500])  # cut off: made again
-        make(**settings)
-        monkeypatch.setattr(GIBTrainer, "fit", lambda *a, **k: pytest.fail("trained again"))
-        second = make(**settings)
-    assert all(torch.equal(a, b) for a, b in zip(first.model.state_dict().values(), second.model.state_dict().values()))
-    assert second.form.in_channels == len(ATOM_FEATURES)
+@pytest.mark.parametrize("given, words", [({"property": "logP"}, "expected one of QED"), ({"property": "QED", "oracle": "HLM"}, "expected values of the property that the model predicts, QED"),
+                                          ({"property": "QED", "trainer": GIBTrainer()}, "got both")])
+def test_a_property_without_its_model_is_refused(given, words):
+    with pytest.raises(ValueError, match=words):
+        explain.explain_smiles("CCO", **given)
 
 
-def test_starter_model_without_a_place_to_keep_it(tmp_path, monkeypatch):
-    (tmp_path / "models").write_text("a file where a folder should be")
-    monkeypatch.setattr("gib_nb.data.cache_folder", lambda: tmp_path)
-    with pytest.warns(UserWarning, match="could not be kept"):
-        trainer = explain.starter_model.__wrapped__(progress=False, molecules=40, **TINY)
-    assert trainer.model is not None
+@pytest.mark.parametrize("ask", [lambda trainer: explain.explain_smiles("CCO", trainer), lambda trainer: explain.explain_molecules([], trainer),
+                                 explain.model_fingerprint, explain.model_card])
+def test_an_untrained_model_is_refused(ask):
+    with pytest.raises(ValueError, match="expected a trained model"):
+        ask(GIBTrainer())
+
+
+def test_command_function_explorer_and_lesson_give_one_answer(tmp_path, capsys):
+    import html
+    import json
+    import pathlib
+
+    from gib_nb import cli
+    from gib_nb.explorers.molecule import MoleculeExplorer
+
+    for name, smiles in (("QED", "CC(=O)Oc1ccccc1C(=O)O"), ("DRD2", "O=C(CCCN1CCC(O)(c2ccc(Cl)cc2)CC1)c1ccc(F)cc1")):
+        e = explain.explain_smiles(smiles, property=name)
+        explorer = MoleculeExplorer(smiles=smiles, property=name)
+        assert str(explorer.explain()) == str(e) and explorer.explain().weights == e.weights and explorer.explain().random_biases == e.random_biases
+        assert cli.main(["explain", smiles, "--property", name.lower(), "--out", str(tmp_path / "page.html"), "--no-progress"]) == 0
+        assert capsys.readouterr().out == f"{e}\n"
+        page = html.unescape((tmp_path / "page.html").read_text())
+        assert str(e.model) in page and explain.verdict(e) in page and e.fragment.smiles in page
+        assert e.model.name in html.unescape(explorer.panel_numbers()) and explain.verdict(e) in explorer.panel_numbers() and e.model.name in e.svg()
+        assert cli.main(["explain", smiles, "--property", name, "--out", str(tmp_path / "row.csv"), "--no-progress"]) == 0
+        assert (tmp_path / "row.csv").read_text().strip().endswith(f",{e.model.fingerprint}")
+        capsys.readouterr()
+    lesson = json.loads((pathlib.Path(__file__).parents[1] / "nbs" / "lessons" / "08_molecules.ipynb").read_text())
+    shown = ["".join(output["data"].get("text/plain", "")) for cell in lesson["cells"] for output in cell.get("outputs", []) if "data" in output]
+    assert str(explain.explain_smiles("CC(=O)Oc1ccccc1C(=O)O")) in shown
+
+
+def test_the_fingerprint_is_of_the_weights(chemist, tmp_path):
+    mark = explain.model_fingerprint(chemist)
+    assert len(mark) == 8 and int(mark, 16) >= 0
+    chemist.save(tmp_path)
+    again = GIBTrainer.load(tmp_path)
+    assert explain.model_fingerprint(again) == mark and explain.model_card(again).shipped is None
+    with torch.no_grad():
+        next(again.model.parameters()).view(-1)[0] += 1e-3
+    assert explain.model_fingerprint(again) != mark
+
+
+def test_the_card_says_whose_model_it_is(chemist):
+    shipped = explain.model_card(explain.shipped_model("MLM"))
+    record = explain.shipped_model("MLM").record
+    assert shipped.score == record["predictions"]["model"]["r2"] and (shipped.bias, shipped.random_bias) == (record["fragments"]["bias"], record["fragments"]["random_bias"])
+    assert "MLM model shipped" in str(shipped) and f"R² {shipped.score:.2f}" in str(shipped) and f"{shipped.random_bias:.3f}" in str(shipped)
+    own = explain.model_card(chemist)
+    assert own.shipped is None and "a model trained here, fingerprint" in str(own) and "no score on test molecules" in str(own)
+    assert own.name in str(explain.explain_smiles("CCO", chemist)) and "R²" not in str(own)
+
+
+def test_a_shipped_model_that_was_changed_is_no_shipped_model():
+    import copy
+    changed = copy.deepcopy(explain.shipped_model("QED"))
+    with torch.no_grad():
+        next(changed.model.parameters()).view(-1)[0] += 1
+    assert explain.model_card(changed).shipped is None and explain.model_card(explain.shipped_model("QED")).shipped == "QED"
+
+
+# ---- what an explanation is worth
+
+def test_random_biases_by_hand():
+    "Propanol: two connected pairs of atoms are CC, one is CO; the share of oxygen is ¼, 0 and ½."
+    from gib_nb.molecules import PropertyOracle
+    share = PropertyOracle("oxygen", "exact", "share", lambda molecules: [sum(a.GetSymbol() == "O" for a in m.GetAtoms()) / m.GetNumAtoms() for m in molecules])
+    assert set(explain.random_biases("CCCO", 2, share)) == {.25} and set(explain.random_biases("CCCO", 4, share)) == {0.}
+    assert sorted(set(np.round(explain.random_biases("CCCO", 3, share), 3))) == [.083, .25]
+    assert set(np.round(explain.random_biases("CCO.[Na+]", 3, share), 6)) == {round(1 / 3 - 1 / 4, 6)}  # sodium alone is no piece of three
+    first, again, other = (explain.random_biases("CCN(CC)CC(=O)Nc1c(C)cccc1C", 8, property_oracle("QED"), seed=seed) for seed in (0, 0, 1))
+    assert first == again != other and len(first) == explain.DRAWS
+
+
+def explained(bias, biases, share=.5, atoms=10):
+    fragment = types.SimpleNamespace(smiles="C", atoms=tuple(range(int(share * atoms))), reason=None)
+    e = explain.MoleculeExplanation("C" * atoms, (.9,) * atoms, .5, 1, fragment, .5, "QED (exact), drug likeness", .5, None if bias is None else .5 + bias)
+    e.__dict__["random_biases"] = tuple(biases)
+    return e
+
+
+@pytest.mark.parametrize("e, words", [
+    (explained(.1, [.2] * 64), "closer to the molecule than all 64 random pieces"),
+    (explained(.1, [.2] * 9 + [.05]), "closer to the molecule than 9 of 10 random pieces"),
+    (explained(.1, [.2] * 7 + [.05] * 3), "hardly better than a random piece of the same size (closer than 7 of 10)"),
+    (explained(.1, [.2] * 5 + [.05] * 5), "no better than a random piece of the same size (closer than 5 of 10)"),
+    (explained(.1, [.1] * 10), "no better than a random piece of the same size (closer than 0 of 10)"),  # a tie is no gain
+    (explained(0., [], share=1), "the fragment is the whole molecule"),
+    (explained(.1, []), "not compared"),
+])
+def test_the_verdict_in_words(e, words):
+    assert words in explain.verdict(e) and words in str(e) and explain.verdict(explained(None, [])) == ""
+
+
+def test_a_molecule_kept_whole_and_a_huge_one_are_not_compared():
+    whole = explain.explain_smiles("CC(=O)Nc1ccc(O)cc1")
+    assert whole.share == 1 and whole.bias == 0 and whole.random_biases == () and "nothing is explained" in str(whole)
+    huge = explain.explain_smiles("C" * (explain.LARGEST_COMPARED + 1), threshold=explain.explain_smiles("C" * 20).threshold)
+    assert huge.random_biases == ()
+
+
+def test_the_first_example_is_the_best_by_the_stated_figures():
+    "README, help and start page show the drug that the rule of room 09 puts first, far enough from the threshold for any processor."
+    import pathlib
+
+    from gib_nb.cli import EXPLAINED, FIRST_STEPS
+    from gib_nb.molecules import DRUGS
+
+    found = explain.explain_molecules([molecule_to_data(smiles) for smiles in DRUGS.values()], explain.shipped_model("QED"), property_oracle("QED"))
+    best = explain.best_examples(found)
+    assert best[0].smiles == HEADLINE == DRUGS["amlodipine"] and best[0].closer_than == 1 and best[0].bias < .01
+    assert all(e.pieces == 1 and e.share <= 2 / 3 for e in best) and best[-1].closer_than < .5 < 1 == best[0].closer_than
+    root = pathlib.Path(__file__).parents[1]
+    for text in (EXPLAINED, FIRST_STEPS, *((root / page).read_text() for page in ("README.md", "nbs/start_here.ipynb"))):
+        assert HEADLINE in text
+    readme, card = (root / "README.md").read_text(), best[0].model
+    for figure in (f"{len(best[0].fragment.atoms)} of {len(best[0].weights)} atoms are closer than all {explain.DRAWS}.", f"from their molecules ({card.bias:.3f})".replace("0.", "."),
+                   f"as random pieces ({card.random_bias:.3f})".replace("0.", ".")):
+        assert figure in readme

@@ -209,7 +209,7 @@ def test_smiles(chemist, text):
         assert "<svg" in e._repr_html_() if len(text) < 1000 else True
 
 
-WORDS = ["train", "explain", "sweep", "reproduce", "app", "--help", "--version", "--beta", "--epochs", "--out", "--limit", "--folds", "--fold", "--seed", "--model", "--threshold", "--jobs", "--dask",
+WORDS = ["train", "explain", "sweep", "reproduce", "app", "--help", "--version", "--beta", "--epochs", "--out", "--limit", "--folds", "--fold", "--seed", "--model", "--property", "QED", "--threshold", "--jobs", "--dask",
          "--backbone", "--no-progress", "--debug", "--data", "--resume", "--force", "motif", "MUTAG", "nothing", "C", "CCO", "C1CC", "x.smi", "x.csv", "x.parquet", "0", "1", "2", "-1", "nan", "inf", "1e400",
          "gin", "custom", "classification", "--datasets", "--methods", "GIN", "--layers", "", " ", "\u2603", "--", "-h", "'"]
 
@@ -224,7 +224,7 @@ def test_the_command_line(chemist, words):
                                                                                               for name in cli.config_fields() if hasattr(args, name)}]] and 0)
         patch.setattr(cli, "reproduce_command", lambda args: 0)
         patch.setattr(cli, "app_command", lambda args: 0)
-        patch.setattr(cli, "starter_model", lambda progress: chemist)
+        patch.setattr(cli, "shipped_model", lambda name: chemist)
         patch.setattr(cli, "_output", lambda path: contextlib.nullcontext(io.StringIO()))
         words = [word for word in words if word != "--debug"]
         with warnings.catch_warnings():

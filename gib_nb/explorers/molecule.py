@@ -4,23 +4,24 @@
 
 # %% auto #0
 __all__ = ['PROPERTIES', 'EXAMPLES', 'OWN', 'SETTINGS', 'SEEDS', 'LARGEST', 'LONGEST', 'level_choice', 'candidate_molecules',
-           'level_dataset', 'random_piece', 'fragment_figures', 'prediction_figures', 'train_one', 'train_models',
-           'write_model', 'build_one', 'build_models', 'model_path', 'shipped_model', 'reason_against', 'weigh', 'cut',
-           'weigh_by', 'explanation', 'drawing', 'comparison_table', 'note', 'model_notes', 'weight_bars',
-           'drawing_html', 'numbers_html', 'MoleculeState', 'ModelOnDemand', 'MoleculeExplorer']
+           'level_dataset', 'fragment_figures', 'prediction_figures', 'train_one', 'train_models', 'write_model',
+           'build_one', 'build_models', 'reason_against', 'weigh', 'cut', 'weigh_by', 'explanation', 'drawing',
+           'comparison_table', 'note', 'model_notes', 'weight_bars', 'drawing_html', 'numbers_html', 'MoleculeState',
+           'ModelOnDemand', 'MoleculeExplorer']
 
 # %% ../../nbs/explorers/molecule.ipynb #a31adc65
 import csv
+import dataclasses
 import functools
 import gzip
 import html
-import importlib.resources
 import io
 import os
 import pathlib
 import sys
 import threading
 
+from ..explain import MoleculeExplanation, _read_once, model_card, model_path, random_piece, shipped_model, worth_rows
 from .base import Control, Explorer
 from ..plots import GREY, ORANGE, RED, SKY, figure
 from ..sweep import shorten, surroundings
@@ -93,21 +94,6 @@ def level_dataset(
 
     values = property_oracle(name)(smiles)
     return make_dataset(name, [molecule_to_data(smiles[i], values[i]) for i in level_choice(values, number, seed=seed)], (.8, .1), seed, "regression")
-
-# %% ../../nbs/explorers/molecule.ipynb #7c3e687d
-def random_piece(
-    graph,      # PyG `Data`
-    size: int,  # atoms
-    generator,  # numpy Generator
-) -> list:      # sorted atom numbers; fewer than size where the component of the first atom is smaller
-    "A connected piece that grows from a random atom by random neighbours."
-    neighbours = [set() for _ in range(graph.num_nodes)]
-    for i, j in graph.edge_index.T.tolist():
-        neighbours[i].add(j)
-    piece = {int(generator.integers(graph.num_nodes))}
-    while len(piece) < size and (border := sorted(set().union(*(neighbours[i] for i in piece)) - piece)):
-        piece.add(border[generator.integers(len(border))])
-    return sorted(piece)
 
 # %% ../../nbs/explorers/molecule.ipynb #1a909cb9
 def fragment_figures(
@@ -200,8 +186,6 @@ def write_model(
     record: dict,  # plain JSON, kept beside config and form
 ):
     "Write a model with half precision."
-    import dataclasses
-
     from gib_nb.trainer import pack, write_atomically
 
     tensors = {name: tensor.half() if tensor.is_floating_point() else tensor for name, tensor in trainer.model.state_dict().items()}
@@ -230,31 +214,6 @@ def build_models(small: bool = False, jobs: int = 1, progress: bool = True, fold
     records = Parallel(n_jobs=jobs)(delayed(build_one)(name, folder, small, root, progress) for name in names)
     _read_once.cache_clear()
     return {"settings": SETTINGS, "models": dict(zip(names, records))}
-
-# %% ../../nbs/explorers/molecule.ipynb #eb2293cb
-_READING = threading.Lock()
-
-
-def model_path(name: str) -> pathlib.Path:
-    "Where the shipped model of a property lies."
-    return pathlib.Path(str(importlib.resources.files("gib_nb"))) / "assets" / f"model_{name.lower()}.safetensors"
-
-
-@functools.cache
-def _read_once(name):
-    from gib_nb.trainer import GIBTrainer
-
-    return GIBTrainer.from_file(model_path(name))
-
-
-def shipped_model(
-    name: str,  # "QED", "DRD2", "HLM" or "MLM"
-):  # fitted `GIBTrainer`, read once; its `record` tells how it was made and how good it is
-    "The model of a property that comes with the package."
-    if name not in PROPERTIES:
-        raise ValueError(f"expected one of {', '.join(PROPERTIES)} (got {name!r})")
-    with _READING:
-        return _read_once(name)
 
 # %% ../../nbs/explorers/molecule.ipynb #29df75ea
 LARGEST, LONGEST = 150, 2000
@@ -306,10 +265,11 @@ def weigh_by(method, smiles: str, name: str) -> tuple:
 
 def explanation(smiles: str, name: str, weights: tuple, threshold: float, prediction: float, value: float):
     "A `MoleculeExplanation` for known weights."
-    from gib_nb.explain import MoleculeExplanation
+    from gib_nb.molecules import property_oracle
 
     pieces, fragment, fragment_value = cut(smiles, tuple(i for i, weight in enumerate(weights) if weight > threshold), name)
-    return MoleculeExplanation(smiles, weights, threshold, pieces, fragment, prediction, shipped_model(name).record["label"], value, fragment_value)
+    return MoleculeExplanation(smiles, weights, threshold, pieces, fragment, prediction, property_oracle(name).label, value, fragment_value,
+                               model_card(shipped_model(name)), property_oracle(name))
 
 
 @functools.lru_cache(512)
@@ -329,7 +289,8 @@ def comparison_table(
     share = lambda part, e: f"{part} of {len(e.weights)} ({part / len(e.weights):.0%})"
     rows = {"predicted from the weighted atoms": lambda e: number(e.prediction), "property of the molecule": lambda e: number(e.value),
             "property of the fragment": lambda e: number(e.fragment_value),
-            "bias, |molecule − fragment|": lambda e: number(None if e.fragment_value is None else abs(e.value - e.fragment_value)),
+            "bias, |molecule − fragment|": lambda e: number(e.bias),
+            "bias of random pieces of that size": lambda e: number(sum(e.random_biases) / len(e.random_biases) if e.random_biases else None),
             "atoms above the threshold": lambda e: share(sum(weight > e.threshold for weight in e.weights), e), "pieces": lambda e: str(e.pieces),
             "atoms in the fragment": lambda e: share(len(e.fragment.atoms), e)}
     head = f"<tr><th></th>{''.join(f'<th>{html.escape(name)}</th>' for name in found)}</tr>" if methods else ""
@@ -386,11 +347,12 @@ def numbers_html(
     found: dict,   # method -> MoleculeExplanation, the model first
     record: dict,  # of the model
 ) -> str:
-    "The table, the fragment, and how far the model can be trusted."
+    "The table, the fragment, a verdict on it, and how far the model can be trusted."
     e = next(iter(found.values()))
+    judged = [f"{name.capitalize()}: {text}." for name, text in worth_rows(e) if name in ("verdict", "model")]
     piece = f"Fragment: {e.fragment.smiles}" if e.fragment.smiles else f"No fragment: {e.fragment.reason} (largest weight {max(e.weights):.2f})."
     return (f'<b>{html.escape(e.oracle)}</b>{comparison_table(found, len(found) > 1)}<div style="overflow-wrap: anywhere">{note(piece)}</div>'
-            + "".join(map(note, model_notes(record, len(e.weights)))))
+            + "".join(map(note, [*judged, *model_notes(record, len(e.weights))])))
 
 # %% ../../nbs/explorers/molecule.ipynb #c99b0a5e
 class MoleculeState(Explorer):
@@ -431,7 +393,8 @@ class MoleculeState(Explorer):
         smiles, name = self.smiles.strip(), self.property
         weights, prediction, value = weigh(smiles, name)
         if method is not None:
-            weights, prediction = self._others(method, smiles, name), float("nan")
+            e = explanation(smiles, name, self._others(method, smiles, name), self.threshold, float("nan"), value)
+            return dataclasses.replace(e, model=None)
         return explanation(smiles, name, weights, self.threshold, prediction, value)
 
 # %% ../../nbs/explorers/molecule.ipynb #26e24a74
