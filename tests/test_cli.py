@@ -523,7 +523,7 @@ def test_smiles_column_of_a_file(model, tmp_path, capsys):
 
 
 def test_a_file_is_refused_before_a_model_is_trained(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(cli, "starter_model", lambda progress=True: pytest.fail("trained for nothing"))
+    monkeypatch.setattr(cli, "shipped_model", lambda *names: pytest.fail("read for nothing"))
     for name, text in (("a.csv", "x,y\n1,2\n"), ("a.smi", ""), ("a.sdf", "C")):
         (tmp_path / name).write_text(text)
         assert cli.main(["explain", str(tmp_path / name)]) == 1 and capsys.readouterr().out == ""

@@ -176,7 +176,7 @@ def test_folds_are_an_axis(few):
     assert table.graphs.tolist() == [4, 4] and table.score.notna().all()
 
 
-@pytest.mark.parametrize("settings, words", [({"beta": -1.}, "beta as a number"), ({"betas": 1.}, "settings among backbone, .*betas"), ({"epochs": 3}, "epochs > warmup"), ({"fold": 10}, "fold as a number from 0 to 9")])
+@pytest.mark.parametrize("settings, words", [({"beta": -1.}, "beta as a number"), ({"betas": 1.}, "settings among backbone, .*betas"), ({"epochs": 3, "warmup": 3}, "epochs > warmup"), ({"fold": 10}, "fold as a number from 0 to 9")])
 def test_a_sweep_that_cannot_work_is_refused_before_it_begins(few, tmp_path, settings, words):
     with pytest.raises(ValueError, match=words):
         sweep([QUICK, settings], few, tmp_path, progress=False)

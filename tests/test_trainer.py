@@ -646,7 +646,7 @@ def test_restarts_are_used_until_one_does_not_collapse(monkeypatch):
     answers, losses = iter(["broken", None]), iter([1.] * 4 + [2.] * 4)
     monkeypatch.setattr(room, "find_collapse", lambda *arguments: next(answers))
     monkeypatch.setattr(room, "evaluate", lambda *arguments: {"loss": next(losses), "score": 0., "kept": 0.})
-    trainer, found = caught(GIBTrainer(**(QUICK | dict(restarts=2))).fit, make_graphs()[:18], make_graphs()[18:], progress=False)
+    trainer, found = caught(GIBTrainer(**(QUICK | dict(restarts=2))).fit, make_graphs()[:18], valid=make_graphs()[18:], progress=False)
     assert [(a["collapse"], a["loss"]) for a in trainer.history["attempts"]] == [("broken", 1.), (None, 2.)] and trainer.collapse is None
     assert not [w for w in found if w.category is CollapseWarning]
     assert trainer.history["epochs"][0]["loss"] == 2.
@@ -846,9 +846,9 @@ def test_a_target_far_from_zero():
     assert form.loss(torch.tensor([[1.], [-2.]]), y) == 0 and form.score(torch.tensor([[1.], [-2.]]), y) == 1
 
 
-def test_a_target_that_never_varies():
-    trainer = fitted(make_graphs(y=lambda v: torch.tensor([.1])))
-    assert trainer.form.spread > 0 and np.isfinite(trainer.predict(make_graphs())).all()
+def test_a_target_that_never_varies_is_refused():
+    with pytest.raises(ValueError, match="expected a y that varies, for regression .got 0.1 in all"):
+        fitted(make_graphs(y=lambda v: torch.tensor([.1])))
 
 
 # --- as in scikit-learn
