@@ -25,11 +25,11 @@ from gib_nb.mi import (
     MemorisationWarning,
     SeparableNetwork,
     StatisticsNetwork,
-    answer,
     check_critic_inputs,
     dv_loss,
     dv_value,
     estimate_mi,
+    estimate_value,
     frozen_dv,
     gaussian_ranks,
     graph_task,
@@ -1227,10 +1227,10 @@ def test_a_critic_below_the_constant_one_is_no_answer(bound):
 
 def test_values_that_noise_puts_below_zero_are_reported_as_they_are():
     "0 only where the validation pairs say so, or where the held-out pairs do so beyond three standard errors."
-    assert answer(.01, -.02, .01) == (-.02, "") and answer(.01, .02, .01) == (.02, "")
-    assert answer(0., .02, .01)[0] == answer(-.01, .02, .01)[0] == 0 and "-0.010 at best on the validation pairs" in answer(-.01, .02, .01)[1]
-    assert answer(.01, -.04, .01)[0] == 0 and "-0.040 ± 0.010 on the held-out pairs" in answer(.01, -.04, .01)[1]
-    assert answer(.01, -math.inf, math.nan)[0] == answer(.01, math.nan, math.nan)[0] == 0
+    assert estimate_value(.01, -.02, .01) == (-.02, "") and estimate_value(.01, .02, .01) == (.02, "")
+    assert estimate_value(0., .02, .01)[0] == estimate_value(-.01, .02, .01)[0] == 0 and "-0.010 at best on the validation pairs" in estimate_value(-.01, .02, .01)[1]
+    assert estimate_value(.01, -.04, .01)[0] == 0 and "-0.040 ± 0.010 on the held-out pairs" in estimate_value(.01, -.04, .01)[1]
+    assert estimate_value(.01, -math.inf, math.nan)[0] == estimate_value(.01, math.nan, math.nan)[0] == 0
 
 
 def test_estimates_of_independent_samples_have_no_bias():
