@@ -684,9 +684,9 @@ def held_out_value(critic: nn.Module, x: Tensor, y: Tensor,
 
 # %% ../nbs/01_mi.ipynb #9d317c58
 def estimate_value(validation: float,      # best value of the trained critic on the validation pairs
-           held_out: float,        # its value on the held-out pairs
-           standard_error: float,  # of the held-out value
-           ) -> tuple[float, str]:
+                   held_out: float,        # its value on the held-out pairs
+                   standard_error: float,  # of the held-out value
+                   ) -> tuple[float, str]:
     "The estimate, and the reason where it is the constant critic's 0 instead of the held-out value."
     if not validation > 0:
         shown = f"{validation:.3f} at best on the validation pairs"
