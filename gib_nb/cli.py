@@ -328,7 +328,7 @@ def subgraph_rows(metrics):
                      f"{audit['random']:.3f}, the whole graph {audit['full']:.3f}"])
     if s["edge_auc"] is not None:
         rows.append(["edge ROC-AUC", f"{s['edge_auc']:.3f}", "against the true edges; guessing gives 0.5"])
-    return rows + [["I(G;G_sub), estimated", f"{_number(m['held_out'], '.2f')} ± {error} nats",
+    return rows + [["I(G;G_sub), estimated", f"{_number(m['value'], '.2f')} ± {error} nats",
                     f"held out; {_number(m['in_sample'], '.2f')} on the critic's own pairs; no estimate above {ceiling} could be certified"]]
 
 # %% ../nbs/17_cli.ipynb #686f9853

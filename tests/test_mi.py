@@ -4,10 +4,13 @@ import re
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
+import scipy.sparse
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 from torch import nn
 from torch_geometric.data import Batch, Data
 
@@ -15,22 +18,28 @@ from gib_nb import mi
 from gib_nb.information import sign_channel_mutual_information
 from gib_nb.mi import (
     BOUNDS,
+    OBJECTIVES,
     EmbeddingBank,
     EstimateWarning,
     InnerLoop,
     MemorisationWarning,
     SeparableNetwork,
     StatisticsNetwork,
+    check_critic_inputs,
     dv_loss,
     dv_value,
     estimate_mi,
+    estimate_value,
     frozen_dv,
     gaussian_ranks,
     graph_task,
+    heavy_tailed,
     held_out_value,
     infonce_loss,
     isomorphism_classes,
+    jensen_shannon_loss,
     labelled_graphs,
+    linearized_nwj_loss,
     negative_pairs,
     nwj_loss,
     smile_loss,
@@ -227,6 +236,77 @@ def test_a_side_that_never_varies_gives_nothing(row):
     assert dv_loss(scores).item() <= 1e-12 and dv_loss(scores.T).item() <= 1e-12
 
 
+# --- what a critic is trained on
+
+@settings(max_examples=80, deadline=None)
+@given(tables)
+def test_jensen_shannon_equals_the_double_loop(table):
+    "Log-probabilities of a classifier that tells pairs from negatives; at most 2 log 2, and 0 for a critic that knows nothing."
+    N, scores = len(table), torch.tensor(table, dtype=torch.double)
+    log_sigmoid = lambda f: -math.log1p(math.exp(-f))
+    slow = math.log(4) + math.fsum(log_sigmoid(table[i][i]) for i in range(N)) / N + math.fsum(log_sigmoid(-f) for f in slow_off(table)) / (N * (N - 1))
+    assert jensen_shannon_loss(scores).item() == pytest.approx(slow, rel=1e-9, abs=1e-9) and slow <= math.log(4)
+    assert jensen_shannon_loss(0 * scores).item() == pytest.approx(0, abs=1e-12)
+
+
+@settings(max_examples=80, deadline=None)
+@given(tables)
+def test_linearized_nwj_is_nwj_near_the_best_critic(table):
+    "Equal while the mean exponential is at most e²; above that the tangent lies below the exponential."
+    scores = torch.tensor(table, dtype=torch.double)
+    exponent = slow_log_mean_exp(slow_off(table)) - 1
+    nwj, linearized = nwj_loss(scores).item(), linearized_nwj_loss(scores).item()
+    expected = nwj if exponent <= 1 else scores.diagonal().mean().item() - math.e * exponent
+    assert linearized == pytest.approx(expected, rel=1e-9, abs=1e-9) and linearized >= nwj - 1e-9 * (1 + abs(nwj))
+
+
+@pytest.mark.parametrize("bound", OBJECTIVES)
+def test_gradient_of_an_objective(bound):
+    scores = (exact(4, 4) * 3).requires_grad_()
+    assert torch.autograd.gradcheck(OBJECTIVES[bound], scores)
+
+
+@pytest.mark.parametrize("size", [10., 200., 1e4])
+@pytest.mark.parametrize("bound", OBJECTIVES)
+def test_no_objective_clips_or_explodes(bound, size):
+    "A larger score of a negative always lowers the objective, whatever its size, and value and gradient stay finite."
+    table = size * torch.ones(3, 3)
+    scores = table.clone().requires_grad_()
+    value = OBJECTIVES[bound](scores)
+    gradient, = torch.autograd.grad(value, scores)
+    assert value.isfinite() and gradient.isfinite().all() and gradient.abs().max() < 10
+    assert (gradient[~torch.eye(3, dtype=torch.bool)] < -.01).all()
+
+
+def test_smile_is_trained_on_a_bound():
+    "Where the clipped value is climbed there is no end: 682.6 for a Gaussian of .511 nats."
+    x = exact(4000, 1)
+    estimate = estimate_mi(x, .8 * x + .6 * exact(4000, 1, seed=1), "smile", hidden=16, steps=400, batch_size=64, learning_rate=.05)
+    assert abs(estimate.value + .5 * math.log(1 - .8 ** 2)) < 3 * estimate.standard_error + .02
+    assert estimate.in_sample < .7 and all(-2 < value <= math.log(4) for _, *values in estimate.history for value in values)
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_a_large_learning_rate_leaves_no_nan(bound):
+    "One batch with a large score used to turn all weights of the critic of NWJ into NaN."
+    x = exact(600, 2)
+    estimate, _ = quietly(estimate_mi, x, x + exact(600, 2, seed=1), bound, hidden=8, steps=40, batch_size=32, learning_rate=3.)
+    assert all(map(math.isfinite, (estimate.value, estimate.in_sample, estimate.held_out, estimate.standard_error)))
+
+
+def test_a_training_that_diverged_is_no_estimate(monkeypatch):
+    monkeypatch.setitem(OBJECTIVES, "nwj", lambda scores: scores.sum() * float("nan"))
+    with pytest.raises(ValueError, match="diverged; use a learning_rate below 0.01"):
+        estimate_mi(randn(50), randn(50, seed=1), "nwj", hidden=4, steps=5, batch_size=16)
+
+
+@pytest.mark.parametrize("bound", [*BOUNDS, *OBJECTIVES])
+def test_integer_scores_are_refused(bound):
+    for function in (BOUNDS[bound], OBJECTIVES[bound]):
+        with pytest.raises(TypeError, match="floating point numbers in the table of scores .*int64"):
+            function(torch.eye(3, dtype=torch.long))
+
+
 @pytest.mark.parametrize("bound", BOUNDS)
 @pytest.mark.parametrize("shape, text", [((0, 0), "N=0"), ((1, 1), "N=1"), ((2, 3), r"\(2, 3\)"), ((4,), r"\(4,\)")])
 def test_wrong_tables(bound, shape, text):
@@ -334,6 +414,25 @@ def test_sides_that_do_not_fit(function, x, y):
 def test_integers_are_not_embeddings(function):
     with pytest.raises(TypeError, match="int64"):
         function(StatisticsNetwork(3, 2, 4, seeded()), torch.ones(5, 3, dtype=torch.long), torch.ones(5, 2), "all")
+
+
+@pytest.mark.parametrize("function", [dv_value, value_and_gradient, frozen_dv])
+def test_lists_are_not_embeddings(function):
+    with pytest.raises(TypeError, match="expected x as a torch tensor .*list"):
+        function(StatisticsNetwork(1, 2, 4, seeded()), [[1.], [2.]], torch.ones(2, 2), "all")
+
+
+@pytest.mark.parametrize("function", [dv_value, value_and_gradient, frozen_dv])
+def test_embeddings_move_to_the_critic(function):
+    "Another precision, or a sparse layout, gives the value and not an error from inside a matrix product."
+    critic, x, y = StatisticsNetwork(3, 2, 5, seeded()), randn(6, 3), randn(6, 2, seed=1)
+    first = lambda result: result[0] if isinstance(result, tuple) else result
+    expected = first(function(critic, x, y, "all")).item()
+    for sides in ((x.double(), y), (x, y.double()), (x.to_sparse(), y), (x, y.to_sparse_csr())):
+        result, _ = quietly(function, critic, *sides, "all")
+        assert first(result).item() == expected
+    assert {side.device.type for side in check_critic_inputs(critic.to("meta"), x, y)} == {"meta"}
+    assert first(function(critic.to_empty(device="cpu").double(), x, y, "all")).dtype == torch.double
 
 
 # --- gradients written out
@@ -765,6 +864,24 @@ def test_standard_error_is_the_spread_of_repeated_draws(bound):
     assert .82 < np.std(values) / np.mean(errors) < 1.18
 
 
+@pytest.mark.parametrize("N", [0, 1])
+def test_a_held_out_value_needs_two_pairs(N):
+    "One pair has neither negatives nor a spread."
+    with pytest.raises(ValueError, match=f"at least 2 pairs.*N={N}"):
+        held_out_value(Product(), exact(N, 1), exact(N, 1))
+
+
+@pytest.mark.parametrize("bound", [*BOUNDS, "js"])
+def test_two_pairs_have_a_spread(bound):
+    value, error, _ = held_out_value(Product(), exact(2, 1), exact(2, 1, seed=1), bound)
+    assert math.isfinite(value) and error > 0
+
+
+def test_held_out_jensen_shannon_equals_the_table():
+    x, y = exact(9, 1), exact(9, 1, seed=1)
+    assert held_out_value(Product(2.), x, y, "js")[0] == pytest.approx(jensen_shannon_loss(2. * x @ y.T).item(), rel=1e-9)
+
+
 # --- an estimate and its record
 
 def sign_channel(n, variance, seed=0):
@@ -802,15 +919,15 @@ def test_the_record():
     assert float(estimate) == estimate.value == estimate.held_out
     assert estimate.log_n == pytest.approx(math.log(200)) and estimate.steps in (20, 40, 60)
     assert [step for step, _, _ in estimate.history] == [20, 40, 60]
-    assert estimate.steps == max(estimate.history, key=lambda row: row[2])[0]
+    assert estimate.steps == max(estimate.history, key=lambda row: row[2])[0] and estimate.ranks == ()
 
 
 def test_the_best_step_is_kept():
-    "Where the critic memorises, the value is that of the step which the validation pairs chose, not of the last."
+    "Where the critic memorises, the held-out value is that of the step which the validation pairs chose, not of the last."
     sides = randn(200, 32), randn(200, 32, seed=1)
     chosen, last = (quietly(estimate_mi, *sides, steps=150, checks=checks)[0] for checks in (10, 1))
     assert chosen.steps == max(chosen.history, key=lambda row: row[2])[0] < last.steps == 150
-    assert chosen.value > last.value + .5 and chosen.in_sample < last.in_sample
+    assert chosen.held_out > last.held_out + .5 and chosen.in_sample < last.in_sample
 
 
 def test_steps_are_counted_without_checks():
@@ -826,7 +943,7 @@ def test_estimates_are_reproducible(options):
     "One seed gives one record, to the last bit; another seed another; the global random states are left as they were."
     state, of_numpy = torch.get_rng_state(), np.random.get_state()[1].copy()
     first, second, other = (estimate_mi(*sign_channel(300, .5), **(dict(hidden=8, steps=20, batch_size=64) | options), seed=s) for s in (0, 0, 1))
-    assert first == second and first.value != other.value
+    assert first == second and first.held_out != other.held_out
     assert torch.equal(torch.get_rng_state(), state) and (np.random.get_state()[1] == of_numpy).all()
 
 
@@ -835,6 +952,64 @@ def test_numpy_and_vectors_are_welcome():
     flat = estimate_mi(x, y, hidden=8, steps=20)
     assert flat == estimate_mi(x.numpy(), y[:, None].numpy(), hidden=8, steps=20)
     assert flat == estimate_mi(x.double().requires_grad_(), y.double(), hidden=8, steps=20)
+
+
+def test_samples_of_every_kind():
+    "Data frames, series, nested lists, sparse matrices, and arrays that torch cannot share: all give the estimate of the tensor."
+    x, y = exact(60, 2), exact(60, 1, seed=1)
+    plain, _ = quietly(estimate_mi, x, y, hidden=4, steps=5)
+    array = x.numpy()
+    frozen = array.copy()
+    frozen.flags.writeable = False
+    for same in (pd.DataFrame(array, columns=["a", "b"]), array.tolist(), list(array), x.to_sparse(), x.to_sparse_csr(), scipy.sparse.csr_matrix(array),
+                 array[::-1].copy()[::-1], frozen, array.astype(">f8"), array.astype(np.longdouble)):
+        assert quietly(estimate_mi, same, pd.Series(y[:, 0].numpy()), hidden=4, steps=5)[0] == plain
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", category=UserWarning)
+        assert torch.equal(mi.as_samples(frozen, "x"), x) and mi.as_samples(array.astype(np.float16), "x").dtype == torch.double
+
+
+@pytest.mark.parametrize("x, text", [
+    (pd.DataFrame({"a": [.5] * 20, "b": [1] * 20}), "column of int64.*one-hot"),
+    (pd.DataFrame({"a": [True, False] * 10}), "column of bool"), (pd.DataFrame({"a": ["p", "q"] * 10}), "column of (object|str)"),
+    (pd.Series([1] * 20), "column of int64"), (np.arange(20), "int64.*one-hot"), (np.arange(20, dtype=np.uint16), "uint16"), ([1] * 20, "int64"),
+    ([[1.], [1., 2.]], "list: "), (["a", "b"] * 10, "list: "), (None, "NoneType"), ({"a": 1.}, "dict"), ([None] * 20, "list: "),
+    (np.array([1 + 2j] * 20), "complex128"),
+], ids=lambda value: "" if isinstance(value, str) else type(value).__name__)
+def test_what_are_no_samples(x, text):
+    with pytest.raises(TypeError, match=f"expected .*x.*got.*{text}"):
+        estimate_mi(x, randn(20))
+
+
+@pytest.fixture
+def double_precision():
+    "torch.set_default_dtype(torch.float64), for one test."
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.parametrize("options", [dict(bound=bound) for bound in BOUNDS] + [dict(critic="separable")], ids=str)
+def test_estimates_in_double_precision(double_precision, options):
+    x = exact(400, 1)
+    estimate, _ = quietly(estimate_mi, x, x + exact(400, 1, seed=1), **(dict(hidden=8, steps=40, batch_size=64) | options))
+    torch.set_default_dtype(torch.float32)
+    single, _ = quietly(estimate_mi, x, x + exact(400, 1, seed=1), **(dict(hidden=8, steps=40, batch_size=64) | options))
+    assert math.isfinite(estimate.held_out) and math.isfinite(single.held_out)
+
+
+@pytest.mark.parametrize("negatives", ["shift:4", "all", "perm"])
+def test_loops_in_double_precision(double_precision, negatives):
+    "Single precision embeddings beside a critic in double precision, and a critic in single precision beside a bank in double."
+    x, y = related(60)
+    x, y = x.float(), y.float()
+    for critic in (StatisticsNetwork(3, 2, 8, seeded()), StatisticsNetwork(3, 2, 8, seeded()).float()):
+        bank = EmbeddingBank.of(x, y)
+        values = InnerLoop(critic, 10, negatives=negatives, generator=seeded(1)).run(bank)
+        s = y.clone().requires_grad_()
+        frozen_dv(critic, *bank.standardise(x, s), negatives, seeded()).backward()
+        assert np.isfinite(values).all() and s.grad.isfinite().all() and critic.flat.isfinite().all()
+        assert math.isfinite(held_out_value(critic, x, y)[0])
 
 
 @pytest.mark.parametrize("scale, shift", [(1e3, 0.), (1e20, 0.), (1e-20, 0.), (-1., 5.), (100., 1e9), (1e-3, 1e4)])
@@ -853,6 +1028,69 @@ def test_ranks_tame_heavy_tails():
     truth = .5 * math.log(5)
     with_ranks = estimate_mi(x ** 9, y ** 9, ranks=True, **QUICK).value
     assert abs(with_ranks - truth) < .06
+
+
+STRETCHED = {"exp(2x)": lambda v: (2 * v).exp(), "exp(3x)": lambda v: (3 * v).exp(), "fifth powers": lambda v: v ** 5,
+             "Cauchy": lambda v: torch.as_tensor(stats.cauchy.ppf(stats.norm.cdf(v.numpy())))}
+
+
+@pytest.mark.parametrize("stretch", STRETCHED)
+def test_heavy_tails_are_gaussianized_by_themselves(stretch):
+    "Mutual information does not change when a column is stretched; .303 and .113 used to be said of .511, without a warning."
+    x = exact(4000, 1)
+    y = .8 * x + .6 * exact(4000, 1, seed=1)
+    of_ranks = estimate_mi(x, y, ranks=True, **QUICK)
+    estimate, caught = quietly(estimate_mi, STRETCHED[stretch](x), STRETCHED[stretch](y), **QUICK)
+    assert estimate.ranks == ("x", "y") and not caught and estimate.value == pytest.approx(of_ranks.value, abs=1e-6)
+    assert abs(estimate.value + .5 * math.log(1 - .8 ** 2)) < .04
+
+
+def test_only_the_side_with_heavy_tails_is_gaussianized():
+    x, y = exact(500, 2), torch.cat([exact(500, 1), (3 * exact(500, 1, seed=1)).exp()], 1)
+    estimate, caught = quietly(estimate_mi, x, y, hidden=4, steps=5)
+    both, _ = quietly(estimate_mi, x, gaussian_ranks(y), ranks=False, hidden=4, steps=5)
+    assert estimate.ranks == ("y",) and estimate.held_out == both.held_out and quietly(estimate_mi, x, y, ranks=True, hidden=4, steps=5)[0].ranks == ("x", "y")
+
+
+def test_heavy_tails_without_ranks_are_warned_of():
+    y = (3 * exact(500, 1)).exp()
+    estimate, caught = quietly(estimate_mi, exact(500, 1, seed=1), y, ranks=False, hidden=4, steps=5)
+    assert estimate.ranks == () and any(category is EstimateWarning and text.startswith("y has heavy tails") and "leave ranks at None" in text for category, text in caught)
+
+
+ORDINARY = {
+    "normal": lambda n: exact(n, 5), "uniform": lambda n: exact(n, 1).erf(), "signs": lambda n: exact(n, 1).sign(), "constant": lambda n: torch.ones(n, 2),
+    "one-hot": lambda n: torch.eye(7)[torch.randint(7, (n,), generator=seeded())], "rare category": lambda n: (exact(n, 1) > 2.5).double(),
+    "ReLU": lambda n: randn(n, 16).relu(), "ReLU, mostly silent": lambda n: (randn(n, 4) - 2).relu(), "logistic": lambda n: (2 * exact(n, 1)).sigmoid(),
+    "counts of edges": lambda n: graph_task(5).sample(n, seeded())[0].sum(1), "rounding": lambda n: .1 + 1e-8 * randn(n, 1) * (randn(n, 1, seed=1) < 1) + (randn(n, 1, seed=1) > 1).float(),
+    "seconds since 1970": lambda n: exact(n, 1) + 1e9, "huge": lambda n: exact(n, 1) * 1e200, "tiny": lambda n: exact(n, 1) * 1e-200,
+    "Laplace": lambda n: torch.as_tensor(stats.laplace.rvs(size=n, random_state=0)), "t, 5 degrees": lambda n: torch.as_tensor(stats.t.rvs(5, size=n, random_state=0)),
+}
+
+
+@pytest.mark.parametrize("n", [8, 100, 5000])
+@pytest.mark.parametrize("kind", ORDINARY)
+def test_ordinary_data_have_no_heavy_tails(kind, n):
+    assert not heavy_tailed(mi.as_samples(ORDINARY[kind](n), "x").reshape(n, -1))
+
+
+@pytest.mark.parametrize("kind", ["normal", "one-hot", "ReLU", "signs"])
+def test_ordinary_data_stay_as_they_are(kind):
+    "The same record, to the last bit, as without any ranks."
+    x, y = ORDINARY[kind](300), exact(300, 1, seed=1)
+    automatic, never = (quietly(estimate_mi, x, y, ranks=ranks, hidden=8, steps=20)[0] for ranks in (None, False))
+    assert automatic == never and automatic.ranks == ()
+
+
+@pytest.mark.parametrize("scale, shift", [(1., 0.), (-1e20, 0.), (1e-20, 0.), (3., 50.)])
+def test_heavy_tails_are_seen_in_any_unit(scale, shift):
+    assert heavy_tailed(scale * (2 * exact(2000, 1)).exp() + shift) and heavy_tailed(torch.cat([exact(2000, 3), scale * exact(2000, 1) ** 5 + shift], 1))
+
+
+def test_one_outlier_is_a_heavy_tail():
+    x = exact(1000, 1)
+    x[17] = 1e12
+    assert heavy_tailed(x)
 
 
 def test_equal_values_have_equal_ranks():
@@ -875,18 +1113,21 @@ def test_ranks_are_normal_quantiles():
 
 # --- what is wrong with the samples is said
 
-@pytest.mark.parametrize("shape", [(0,), (0, 3), (1,), (1, 3)])
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (1,), (1, 3), (2, 2), (3, 1), (7,)])
 def test_too_few_samples(shape):
-    with pytest.raises(ValueError, match=f"at least 2 pairs.*N={shape[0]}"):
-        estimate_mi(torch.zeros(shape), torch.zeros(shape))
+    "Three pairs gave a held-out value of 506.7, of pairs that the critic had been trained on."
+    with pytest.raises(ValueError, match=f"at least 8 pairs.*held-out.*N={shape[0]}.*give more"):
+        estimate_mi(randn(*shape), randn(*shape, seed=1))
 
 
-@pytest.mark.parametrize("N", [2, 3, 7])
-def test_few_samples_are_allowed_and_warned_of(N):
-    "Two pairs have two negatives and can certify log 2 at most."
-    estimate, caught = quietly(estimate_mi, randn(N, 2), randn(N, 2, seed=1), hidden=4, steps=5)
-    assert math.isfinite(estimate.value) and any(f"only {N} pairs" in text and f"{math.log(N):.2f}" in text for _, text in caught)
-    assert all(issubclass(category, EstimateWarning) for category, _ in caught)
+@pytest.mark.parametrize("N", [*range(8, 60), 999, 12_345])
+def test_each_part_has_negatives(N, monkeypatch):
+    "And nothing that is held out was trained on or chosen by."
+    seen, parts = [], []
+    monkeypatch.setattr(mi, "_fit_critic", lambda network, x, y, parts_, *_: parts.extend(parts_) or (1., 1, []))
+    monkeypatch.setattr(mi, "held_out_value", lambda network, x, y, *_: seen.append(len(x)) or (0., 1., 0.))
+    estimate_mi(exact(N, 1), exact(N, 1, seed=1), hidden=2)
+    assert min(map(len, parts)) >= 2 and sorted(torch.cat(parts).tolist()) == list(range(N)) and seen == [len(parts[0]), len(parts[2])]
 
 
 def test_eight_samples_are_enough():
@@ -974,9 +1215,41 @@ def test_large_scores_are_named():
     assert any(category is EstimateWarning and "score of the critic reached" in text for category, text in caught)
 
 
-def test_values_below_zero_are_reported_as_they_are():
-    estimate, _ = quietly(estimate_mi, randn(120, 16), randn(120, 16, seed=1), steps=100, checks=1)
-    assert estimate.value < -.1 and estimate.value == estimate.held_out
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_a_critic_below_the_constant_one_is_no_answer(bound):
+    "Independent vectors gave −2.80 where a constant critic gives 0: the answer is 0, with a warning, and the record keeps what the critic did."
+    estimate, caught = quietly(estimate_mi, randn(300, 20), randn(300, 20, seed=1), bound, steps=100, checks=4, hidden=32, batch_size=64)
+    assert estimate.value == float(estimate) == 0 > estimate.held_out and estimate.standard_error > 0
+    assert len(estimate.history) == 4 and max(row[2] for row in estimate.history) <= 0
+    nothing = [(category, text) for category, text in caught if "found nothing that holds on unseen pairs" in text]
+    assert len(nothing) == 1 and nothing[0][0] is EstimateWarning and nothing[0][1] in estimate.warnings
+
+
+def test_values_that_noise_puts_below_zero_are_reported_as_they_are():
+    "0 only where the validation pairs say so, or where the held-out pairs do so beyond three standard errors."
+    assert estimate_value(.01, -.02, .01) == (-.02, "") and estimate_value(.01, .02, .01) == (.02, "")
+    assert estimate_value(0., .02, .01)[0] == estimate_value(-.01, .02, .01)[0] == 0 and "-0.010 at best on the validation pairs" in estimate_value(-.01, .02, .01)[1]
+    assert estimate_value(.01, -.04, .01)[0] == 0 and "-0.040 ± 0.010 on the held-out pairs" in estimate_value(.01, -.04, .01)[1]
+    assert estimate_value(.01, -math.inf, math.nan)[0] == estimate_value(.01, math.nan, math.nan)[0] == 0
+
+
+def test_estimates_of_independent_samples_have_no_bias():
+    "The constant critic is chosen on other pairs than those which give the value, so the values that remain scatter around 0."
+    values, errors = [], []
+    for seed in range(12):
+        estimate, _ = quietly(estimate_mi, randn(400, 1, seed=seed), randn(400, 1, seed=100 + seed), hidden=8, steps=30, batch_size=64, seed=seed)
+        values.append(estimate.value)
+        errors.append(estimate.standard_error)
+    assert 0 < sum(value == 0 for value in values) < 12 and min(values) < 0 and abs(np.mean(values)) < 3 * np.mean(errors) / 12 ** .5
+
+
+def test_infonce_near_its_ceiling_is_named():
+    "It chooses among 128 candidates, or as many as there are held-out pairs, and cannot exceed the logarithm of that."
+    x = randn(400, 4)
+    estimate, caught = quietly(estimate_mi, x, x, "infonce", steps=150, batch_size=64, hidden=32)
+    assert estimate.log_n == pytest.approx(math.log(80)) and estimate.held_out > estimate.log_n - 1
+    assert any(category is EstimateWarning and "InfoNCE cannot exceed 4.38" in text for category, text in caught)
+    assert quietly(estimate_mi, randn(2000), randn(2000, seed=1), "infonce", hidden=2, steps=1)[0].log_n == pytest.approx(math.log(128))
 
 
 # --- graphs whose mutual information is known

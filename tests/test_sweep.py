@@ -117,7 +117,7 @@ def test_asset_has_its_surroundings(tmp_path):
 class Known:
     "A trainer whose predictions are known."
     def __init__(self, task, answers):
-        self.form, self.answers = type("Form", (), {"task": task}), np.array(answers)
+        self.form, self.answers = InputFormat(task, 2, 1), np.array(answers)
 
     def predict_proba(self, graphs):
         return self.answers

@@ -4,9 +4,10 @@ import warnings
 
 import numpy as np
 import torch
+from scipy.stats import norm, t
 
-from gib_nb.information import noisy_xor_table, mutual_information, sign_channel_plug_in
-from gib_nb.mi import (EmbeddingBank, InnerLoop, StatisticsNetwork, all_gradients, dv_value, estimate_mi, frozen_dv, graph_task,
+from gib_nb.information import noisy_xor_table, mutual_information, sign_channel_mutual_information, sign_channel_plug_in
+from gib_nb.mi import (BOUNDS, EmbeddingBank, InnerLoop, StatisticsNetwork, all_gradients, dv_value, estimate_mi, frozen_dv, graph_task,
                        isomorphism_classes, labelled_graphs, standardise)
 
 from .common import in_subprocess, milliseconds, spread
@@ -64,7 +65,7 @@ def held_out() -> dict:
         rows[name] = {"error": spread(errors), "mean_absolute": float(np.mean(np.abs(errors))), "bar": bar,
                       "standard_error_of_mean": float(np.mean(standard_errors) / len(errors) ** .5),
                       "met": bool(abs(np.mean(errors)) <= bar)}
-        print(name, f"{np.mean(errors):+.4f} ± {np.std(errors):.4f}, bar {bar}", flush=True)
+        print(name, f"{np.mean(errors):+.4f} ± {np.std(errors, ddof=1):.4f}, bar {bar}", flush=True)
     return rows
 
 
@@ -72,6 +73,62 @@ def plug_in_of_test_pairs(x, y, variance, seed):
     "The exact-density plug-in on the very pairs that `estimate_mi` holds out."
     order = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))[int(.8 * len(x)):]
     return sign_channel_plug_in(x[order].numpy(), y[order].numpy(), variance)
+
+
+SMALL = dict(hidden=32, steps=600, batch_size=64)  # a table of four bounds on one core
+
+
+def exact_tasks(N) -> dict:
+    "Seven kinds of pairs whose mutual information is known: how N of them are drawn with a seed, and the exact value in nats."
+    return {"sign channel, σ² = 0.2": (lambda seed: sign_channel(.2, N, seed), float(sign_channel_mutual_information(.2))),
+            "noisy XOR, 10 % flipped": (lambda seed: from_table(noisy_xor_table(.1), N, seed), mutual_information(noisy_xor_table(.1))),
+            "random table 8 × 8": (lambda seed: from_table(random_table(8), N, seed), mutual_information(random_table(8))),
+            "Gaussian, ρ = 0.8": (lambda seed: gaussian(1, -.5 * math.log(1 - .8 ** 2), N, seed), -.5 * math.log(1 - .8 ** 2)),
+            "Gaussian, d = 5": (lambda seed: gaussian(5, 1., N, seed), 1.),
+            "independent, d = 5": (lambda seed: gaussian(5, 0., N, seed), 0.),
+            "graphs on 4 nodes": (lambda seed: graph_task(4).sample(N, torch.Generator().manual_seed(seed)), graph_task(4).mutual_information())}
+
+
+def estimates(draw, seeds, **settings) -> dict:
+    "Value, standard error and held-out value of each seed, and their mean."
+    found = []
+    for seed in seeds:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found.append(estimate_mi(*draw(seed), seed=seed, **settings))
+    return spread([e.value for e in found]) | {"standard_errors": [e.standard_error for e in found], "held_out": [e.held_out for e in found],
+                                               "ranks": list(found[0].ranks)}
+
+
+def bounds(N=6000, seeds=range(3)) -> dict:
+    "Every bound on every exact task, with small critics."
+    rows = {}
+    for name, (draw, truth) in exact_tasks(N).items():
+        rows[name] = {"exact": truth} | {bound: estimates(draw, seeds, bound=bound, **SMALL) for bound in BOUNDS}
+        print(name, f"{truth:.3f}", {bound: round(rows[name][bound]["mean"], 3) for bound in BOUNDS}, flush=True)
+    return {"tasks": rows, "pairs": N, "settings": SMALL}
+
+
+def stretched(stretch, d, information, N, seed):
+    return tuple(stretch(side.double()) for side in gaussian(d, information, N, seed))
+
+
+def heavy_tails(N=6000, seeds=range(3)) -> dict:
+    "A Gaussian whose columns are stretched, which leaves mutual information as it is: by default, and without ranks."
+    student = lambda degrees: lambda side: torch.as_tensor(t.ppf(norm.cdf(side.numpy()), degrees))
+    tasks = {"unstretched": (lambda v: v, 1, .511), "exp(2x)": (lambda v: (2 * v).exp(), 1, .511), "exp(3x)": (lambda v: (3 * v).exp(), 1, .511),
+             "Student t, 2 degrees": (student(2), 1, .511), "Cauchy": (student(1), 1, .511), "log-normal, d = 5": (torch.exp, 5, 1.)}
+    rows = {}
+    for name, (stretch, d, truth) in tasks.items():
+        draw = lambda seed: stretched(stretch, d, truth, N, seed)
+        rows[name] = {"exact": truth} | {key: estimates(draw, seeds, ranks=ranks, **SMALL) for key, ranks in (("by default", None), ("without ranks", False))}
+        print(name, truth, {key: round(rows[name][key]["mean"], 3) for key in ("by default", "without ranks")}, flush=True)
+    return {"tasks": rows, "pairs": N, "settings": SMALL}
+
+
+def unrelated(N=500, d=20, seeds=range(5)) -> dict:
+    "Few pairs of independent vectors, where every critic memorizes: the value, and what the trained critic says on held-out pairs."
+    return estimates(lambda seed: gaussian(d, 0., N, seed), seeds)
 
 
 def inner_step(N=128, width=32) -> dict:
@@ -187,4 +244,4 @@ def inside_training(seeds=range(3)) -> dict:
 def run() -> dict:
     torch.set_num_threads(1)
     return {"inner_step": inner_step(), "all_pairs": all_pairs(), "fidelity": fidelity(), "held_out": held_out(),
-            "inside_training": inside_training()}
+            "bounds": bounds(), "heavy_tails": heavy_tails(), "unrelated": unrelated(), "inside_training": inside_training()}
