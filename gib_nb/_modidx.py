@@ -1198,8 +1198,6 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                        'gib_nb.explorers.base.LiveRun.join': ('explorers.html#liverun.join', 'gib_nb/explorers/base.py'),
                                        'gib_nb.explorers.base.LiveRun.report': ( 'explorers.html#liverun.report',
                                                                                  'gib_nb/explorers/base.py'),
-                                       'gib_nb.explorers.base.LiveRun.running': ( 'explorers.html#liverun.running',
-                                                                                  'gib_nb/explorers/base.py'),
                                        'gib_nb.explorers.base.LiveRun.start': ('explorers.html#liverun.start', 'gib_nb/explorers/base.py'),
                                        'gib_nb.explorers.base.LiveRun.stop': ('explorers.html#liverun.stop', 'gib_nb/explorers/base.py'),
                                        'gib_nb.explorers.base.LiveView': ('explorers.html#liveview', 'gib_nb/explorers/base.py'),

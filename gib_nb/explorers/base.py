@@ -196,11 +196,8 @@ class LiveRun:
     def __init__(self, work, on_change=lambda run: None, pause: float = .15):
         self.work, self.on_change, self.pause = work, on_change, pause
         self.fraction, self.text, self.figure, self.error = 0., "", None, None
-        self._lock, self._stop, self._thread, self._last, self._pending = threading.Lock(), threading.Event(), None, 0., None
-
-    @property
-    def running(self) -> bool:
-        return self._thread is not None and self._thread.is_alive()
+        self.running, self._thread = False, None  # a thread that has told of its end may still be there for a moment
+        self._lock, self._stop, self._last, self._pending = threading.Lock(), threading.Event(), 0., None
 
     def start(self) -> bool:
         "Begin, unless it is under way; returns whether it began."
@@ -210,6 +207,7 @@ class LiveRun:
             self._stop.clear()
             self.fraction, self.text, self.figure, self.error, self._last = 0., "preparing …", None, None, 0.
             self._pending = None
+            self.running = True
             self._thread = threading.Thread(target=self._run, name="gib-live", daemon=True)
             self._thread.start()
         return True
@@ -242,10 +240,10 @@ class LiveRun:
         except Exception as error:
             self.error, self.text = error, f"{type(error).__name__}: {error}"
         finally:
-            self._thread = None
+            self.running = False
             self.on_change(self)
 
-    def join(self, timeout: float = 60.):
+    def join(self, timeout: float = 300.):
         "Wait for the end and raise what the work raised; TimeoutError when it goes on."
         thread = self._thread
         if thread is not None:

@@ -64,7 +64,7 @@ def held_out() -> dict:
         rows[name] = {"error": spread(errors), "mean_absolute": float(np.mean(np.abs(errors))), "bar": bar,
                       "standard_error_of_mean": float(np.mean(standard_errors) / len(errors) ** .5),
                       "met": bool(abs(np.mean(errors)) <= bar)}
-        print(name, f"{np.mean(errors):+.4f} ± {np.std(errors):.4f}, bar {bar}", flush=True)
+        print(name, f"{np.mean(errors):+.4f} ± {np.std(errors, ddof=1):.4f}, bar {bar}", flush=True)
     return rows
 
 
