@@ -1,5 +1,9 @@
 """Every exercise accepts its solution and other right answers, and calls every known mistake by its name. `pytest -m lesson3` runs those of one lesson."""
 import re
+import sys
+import threading
+import time
+from dataclasses import replace
 
 import networkx as nx
 import numpy as np
@@ -8,7 +12,8 @@ import torch
 from scipy.special import entr, logsumexp
 
 from gib_nb import exercises
-from gib_nb.exercises.base import COMMON, LESSONS, UNWRITTEN, Exercise, Question, Verdict, exercises_of
+from gib_nb.exercises import base
+from gib_nb.exercises.base import COMMON, FORMS, LESSONS, UNWRITTEN, Attempt, Exercise, Question, Verdict, exercises_of, read_number
 from gib_nb.information import mutual_information
 
 EVERY = [(lesson, exercise) for lesson in LESSONS for exercise in exercises_of(lesson).values()]
@@ -342,3 +347,157 @@ def test_a_question_has_no_function_to_show(question):
 def test_one_bit_is_singular():
     assert exercises.check("half_of_xor", 1).mistake == "1 bit" and exercises.check("half_of_xor", .5).mistake == "0.5 bits" and exercises.check("divisor", 0).mistake == "0 nats"
     assert exercises.check("critical_price", 2.78).mistake == "2.778"
+
+
+SQUARE = Exercise(1, lambda x: x ** 2, cases=((2.,), (3.,)), time_limit=.2)
+
+
+def attempts():
+    "Answers that are still running."
+    return [thread for thread in threading.enumerate() if isinstance(thread, Attempt)]
+
+
+def for_ever(x):
+    while True:
+        x = x + 0
+
+
+def whatever_happens(x):
+    while True:
+        try:
+            x = x + 0
+        except:  # noqa: E722
+            continue
+
+
+@pytest.mark.parametrize("answer, line, x", [(for_ever, r"[23]", 2), (whatever_happens, r"\d", 2), (lambda x: for_ever(x), "1", 2), (lambda x: x ** 2 if x < 3 else for_ever(x), "1", 3)],
+                         ids=["loop", "bare except", "in a helper", "in the second case"])
+def test_a_loop_without_end_is_stopped(answer, line, x):
+    verdict = SQUARE.check(answer)
+    assert verdict.mistake == "no end" and re.search(f"Stopped in line {line} of your function: no answer after 0.2 s. A loop .* called with x = {x}", verdict.says), verdict
+    assert attempts() == []
+
+
+@pytest.mark.lesson4
+def test_a_loop_without_end_between_steps_is_stopped(monkeypatch):
+    exercise = exercises_of(4)["alternate"]
+    monkeypatch.setitem(exercise.__dict__, "time_limit", .2)
+
+    def alternate(inner_step, outer_step, epochs, T):
+        while epochs:
+            inner_step
+    assert exercises.check("alternate", alternate).mistake == "no end"
+    assert exercises_of(1)["entropy_in_bits"].time_limit == 10
+
+
+def test_answers_are_checked_on_any_thread():
+    said = []
+    thread = threading.Thread(target=lambda: said.extend((SQUARE.check(for_ever).mistake, SQUARE.check(lambda x: x * x).right)))
+    thread.start()
+    thread.join()
+    assert said == ["no end", True]
+
+
+def test_what_cannot_be_stopped_is_said():
+    "A call into C ends when it likes; the attempt ends right after it."
+    says = SQUARE.check(lambda x: time.sleep(2)).says
+    assert "goes on in the background; restart the kernel" in says
+    for thread in attempts():
+        thread.join()
+    assert attempts() == []
+
+
+@pytest.mark.filterwarnings("error")
+def test_memory_is_limited(monkeypatch):
+    monkeypatch.setattr(base, "MEMORY", 2 ** 26)
+
+    def collects(x):
+        found = []
+        while True:
+            found.append(bytes(1000))
+    exercise = Exercise(1, lambda x: x ** 2, cases=((2.,), (3.,)), time_limit=60)
+    verdict = exercise.check(collects)
+    assert verdict.mistake == "no end" and "0.062 GB of memory" in verdict.says and "line 4" in verdict.says
+    verdict = exercise.check(lambda x: np.zeros(10 ** 15))
+    assert verdict.mistake == "an error" and "Unable to allocate" in verdict.says
+
+
+def test_recursion_without_end():
+    def square(x):
+        return square(x)
+    verdict = SQUARE.check(square)
+    assert verdict.mistake == "no end" and "in line 2 of your function: it calls itself without end" in verdict.says
+    assert SQUARE.check(lambda x: SQUARE.check(for_ever)).mistake  # a check within a check
+    def checks(x):
+        return SQUARE.check(checks)
+    assert SQUARE.check(checks).mistake and attempts() == []
+
+
+def test_nobody_types_while_an_answer_is_checked(monkeypatch):
+    monkeypatch.setattr("builtins.input", lambda *prompt: "7")
+    verdict = SQUARE.check(lambda x: float(input("x? ")))
+    assert verdict.mistake == "an error" and "EOFError in line 1" in verdict.says and "leave input() out" in verdict.says
+    assert input() == "7"
+
+
+def test_an_exit_is_an_error_of_the_answer():
+    assert "SystemExit in line 1" in SQUARE.check(lambda x: sys.exit("done")).says
+
+
+def test_a_flood_of_output_is_cut(capsys):
+    def square(x):
+        for i in range(10_000):
+            print("line", i)
+        return x ** 2
+    assert replace(SQUARE, time_limit=60).check(square)
+    first, second, nothing = capsys.readouterr().out.split("… what else it prints is not shown.\n")
+    assert first == second and first.startswith("line 0\nline 1\n") and 2000 < len(first) < 2010 and nothing == ""
+    print("as always")
+    assert capsys.readouterr().out == "as always\n"
+
+
+def test_an_answer_that_prints_a_little_is_heard(capsys):
+    assert SQUARE.check(lambda x: print("x is", x) or x ** 2)
+    assert capsys.readouterr().out == "x is 2.0\nx is 3.0\n"
+
+
+READ = [("log 128", np.log(128)), ("ln 128", np.log(128)), ("log(128)", np.log(128)), ("LOG 128", np.log(128)), ("-ln 10", -np.log(10)), ("−ln(10)", -np.log(10)), ("7/3", 7 / 3), ("log2(8)", 3),
+        ("log2 8", 3), ("log₂ 8", 3), ("log₂8", 3), ("log10 1000", 3), ("1e-3", .001), ("1E3", 1000), ("50 %", .5), ("50%", .5), ("0,5", .5), (",5", .5), ("−0,5", -.5), (" 2 / 3 ", 2 / 3), ("½", .5),
+        ("1 − .95²⁰", 1 - .95 ** 20), ("1 - .95**20", 1 - .95 ** 20), ("1-.95^20", 1 - .95 ** 20), ("10⁻³", .001), ("√2", 2 ** .5), ("√2/2", 2 ** .5 / 2), ("sqrt(2)/2", 2 ** .5 / 2), ("2 log 3", 2 * np.log(3)),
+        ("2pi", 2 * np.pi), ("π", np.pi), ("e**2", np.e ** 2), ("2e", 2 * np.e), ("exp(-1)", np.exp(-1)), ("(1+2)(3+4)", 21), ("2(3)", 6), ("log 2 / log 3", np.log(2) / np.log(3)), ("log 2 + 1", np.log(2) + 1),
+        ("log 50 %", np.log(.5)), ("+3", 3), ("--3", 3), ("-2**2", -4), ("10/13", 10 / 13), ("76.9 %", .769), ("4.85 nats", 4.85), ("1 bit", np.log(2)), ("7 bits", np.log(128)), ("log(8)/log(2)", 3), ("3.", 3)]
+
+
+@pytest.mark.parametrize("typed, value", READ)
+def test_numbers_are_read_as_they_are_written(typed, value):
+    assert read_number(typed) == pytest.approx(value, rel=1e-12)
+    assert Question(1, "q", "?", value, "yes").check(typed)
+
+
+@pytest.mark.parametrize("typed, value", [("1 bit", 1), ("ln 2 nats", 1), ("log2(8)", 3), ("log 8", np.log(8))])
+def test_an_answer_in_bits_is_converted_where_it_says_nats(typed, value):
+    assert read_number(typed, "bits") == pytest.approx(value)
+
+
+@pytest.mark.parametrize("typed", ["many", "log", "log2", "log128", "log 0", "log -1", "1/0", "(-8)**.5", "9**9**9**9", "1 000", "1.2.3", "[1]", "1 if 1 else 2", "x", "nan", "inf", "1e999", "0x10", "1j", "True", "'1'",
+                                   "__import__('os').getcwd()", "(1).real", "log(1, 2)", "exp(x=1)", "().__class__", "lambda: 1", "(" * 150 + "1" + ")" * 150, "-" * 5000 + "1", "1\n2", "\x00", "%", "5 % 3", "2 * * 3"])
+def test_what_is_no_number_is_told_what_is_accepted(typed):
+    verdict = exercises.check("ceiling", typed)
+    assert verdict.mistake == "no number" and FORMS in verdict.says and verdict.says.startswith("Expected ") and "(got" in verdict.says
+
+
+@pytest.mark.parametrize("typed", ["log 1/2", "ln 10**2", "log 128*2", "sqrt 2/(3)"])
+def test_what_may_be_two_numbers_asks_for_parentheses(typed):
+    verdict = exercises.check("ceiling", typed)
+    assert verdict.mistake == "no number" and verdict.says.startswith("Put parentheses")
+
+
+@pytest.mark.parametrize("name, typed", [("ceiling", "log 128"), ("ceiling", "7 bits"), ("divisor", "-ln 10"), ("divisor", "−log(11-1)"), ("twenty_tries", "1 − .95²⁰"), ("keep_every_edge", "1/1,3"), ("keep_every_edge", "76,9 %"), ("critical_price", ".6²"),
+                                         ("no_information", "c)"), ("half_of_xor", "log2(1)")])
+def test_answers_as_they_stand_on_paper(name, typed):
+    assert exercises.check(name, typed)
+
+
+def test_a_formula_is_answered_with_its_value():
+    assert exercises.check("ceiling", "log 3").says.startswith("log 3 is 1.099. More") and exercises.check("ceiling", "−1.5").says == "More than that."
+    assert exercises.check("ceiling", " ").mistake == UNWRITTEN

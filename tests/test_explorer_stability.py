@@ -196,7 +196,7 @@ def test_stop_ends_a_live_training_within_a_batch(explorer):
         time.sleep(.01)
     assert explorer.live.running and not explorer.live.start()  # no second one beside it
     explorer.view.live.stop.value = True
-    explorer.live.join(20)
+    explorer.live.join(300)
     assert explorer.live.text.startswith("stopped") and explorer.live.fraction < 1
 
 

@@ -188,7 +188,7 @@ class Counting(Line):
             time.sleep(.005)
 
 
-def wait_for(condition, seconds=10):
+def wait_for(condition, seconds=300):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "waited in vain"
@@ -254,6 +254,16 @@ def test_the_last_picture_is_not_lost():
     run.start()
     run.join()
     assert run.figure.data[0].x == (3,) and run.text == "done: 3"
+
+
+def test_join_waits_for_whoever_hears_of_the_end():
+    heard, may_hear = [], threading.Event()
+    run = LiveRun(lambda report: None, on_change=lambda run: may_hear.wait() and heard.append(run.text))
+    run.start()
+    wait_for(lambda: not run.running)
+    threading.Timer(.1, may_hear.set).start()
+    run.join()
+    assert heard == ["done: preparing …"] and live_threads() == []
 
 
 def test_closing_the_last_page_ends_a_training():

@@ -8,6 +8,7 @@ import pytest
 
 from gib_nb.data import motif_dataset
 from gib_nb.sweep import cell_key, code_version, completed, frame, grid, label_information, read_cell, run_cells, shorten, spread, surroundings, sweep, train_cell, write_asset
+from gib_nb.trainer import InputFormat
 
 
 def noted(x, log):

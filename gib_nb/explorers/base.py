@@ -73,17 +73,46 @@ def plotly_js() -> bytes:
     return (importlib.resources.files("plotly") / "package_data" / "plotly.min.js").read_bytes()
 
 _PLOT_JS = """
-const library = (model) => globalThis.__gibPlotly ??= new Promise((done, failed) => {
-  const patience = setTimeout(() => { globalThis.__gibPlotly = undefined; failed(new Error("no answer from the kernel: run the cell again")); }, 30000);
+// One plotly.js for the page: one view asks for it, all that wait get it. A kernel that runs a cell answers after that, however long it takes; only one that has ended does not.
+const page = globalThis.__gibPlotly ??= {library: null, asker: null, since: 0, waiting: new Set()};
+const load = (source) => {
+  const module = {exports: {}};
+  new Function("module", "exports", "define", new TextDecoder().decode(source))(module, module.exports, undefined);
+  return module.exports;
+};
+// why nothing moves, in words; "" where all is well. ipywidgets marks what has lost its comm, the manager knows what became of the kernel
+const trouble = (model, el) => {
+  const kernel = model.widget_manager?.kernel, over = el.closest(".jupyter-widgets-disconnected") || kernel?.isDisposed || ["dead", "terminating"].includes(kernel?.status);
+  if (over) return "The kernel has ended, so nothing moves here any more. Run the cell again, or load the page again.";
+  return ["connecting", "disconnected"].includes(kernel?.connectionStatus) ? "The connection to the server is lost, so nothing moves here until it is back." : "";
+};
+const library = (model, el, say, signal) => new Promise((done, failed) => {
+  const start = performance.now();
+  const leave = () => { clearInterval(timer); page.waiting.delete(look); model.off("msg:custom", listen); if (page.asker === look) page.asker = null; };
+  const look = () => {
+    if (page.library) { leave(); done(page.library); return; }
+    if (trouble(model, el)) { if (page.asker === look) page.asker = null; say(""); return; }
+    const now = performance.now(), busy = model.widget_manager?.kernel?.status === "busy";
+    if (!page.asker || (now - page.since > 20000 && !busy)) { page.asker = look; page.since = now; model.send({kind: "plotly.js"}); }
+    if (now - start > 1500) say(busy ? "waiting for the kernel, which is running another cell …" : "waiting for the kernel …");
+  };
   const listen = (message, buffers) => {
     if (message?.kind !== "plotly.js") return;
-    clearTimeout(patience); model.off("msg:custom", listen);
-    const module = {exports: {}};
-    new Function("module", "exports", "define", new TextDecoder().decode(buffers[0]))(module, module.exports, undefined);
-    done(module.exports);
+    try { page.library ??= load(buffers[0]); } catch (error) { leave(); failed(error); return; }
+    for (const one of [...page.waiting]) one();
   };
-  model.on("msg:custom", listen); model.send({kind: "plotly.js"});
+  const timer = setInterval(look, 500);
+  signal?.addEventListener("abort", leave);
+  page.waiting.add(look); model.on("msg:custom", listen); look();
 });
+// one line for all figures of an explorer
+const warn = (el, words) => {
+  const where = el.closest(".gib-explorer") ?? el;
+  let line = where.querySelector(":scope > .gib-trouble");
+  if (!words) { line?.remove(); return; }
+  if (!line) { line = document.createElement("p"); line.className = "gib-trouble gib-problem"; line.setAttribute("role", "alert"); where.prepend(line); }
+  if (line.textContent !== words) line.textContent = words;
+};
 // the old object where nothing changed: plotly compares by identity and leaves alone what it knows
 const keep = (old, fresh) => {
   if (!old || !fresh || typeof old !== "object" || typeof fresh !== "object") return fresh;
@@ -96,26 +125,32 @@ const nameSliders = () => document.querySelectorAll(".gib-explorer .widget-hslid
   const handle = slider.querySelector("[role=slider]"), label = slider.querySelector(".widget-label"), text = slider.querySelector(".widget-readout");
   if (handle && label) { handle.setAttribute("aria-label", label.textContent); handle.setAttribute("aria-valuetext", text?.textContent ?? ""); }
 });
-async function render({model, el}) {
+async function render({model, el, signal}) {
   const box = document.createElement("div"); box.className = "gib-plot"; el.append(box);
+  const watch = setInterval(() => warn(el, trouble(model, el)), 1000);
+  signal?.addEventListener("abort", () => clearInterval(watch));
+  const say = (words) => { if (box.textContent !== words) box.textContent = words; };
+  box.setAttribute("role", "status");
   let plotly;
-  try { plotly = await library(model); } catch (error) { box.textContent = error.message; return; }
+  try { plotly = await library(model, el, say, signal); } catch (error) { say(error.message); return; }
+  say("");
   let busy = false, again = false, drawn = null, traces = null;
   const draw = async () => {
     if (busy) { again = true; return; }
     busy = true;
-    const {data, layout, rev} = JSON.parse(model.get("spec"));
-    const {shapes = [], ...rest} = layout, frame = JSON.stringify([data, rest]);
-    if (frame === drawn) await plotly.relayout(box, {shapes});  // only marks moved: far cheaper than drawing anew
-    else await plotly.react(box, traces = keep(traces, data), layout, {responsive: true, displayModeBar: false});
-    drawn = frame;
-    if (!box.dataset.rev) box.on("plotly_click", ({points}) => {
-      const name = points.map((point) => point.customdata).find((value) => typeof value === "string");
-      if (name) model.send({kind: "click", name});
-    });
-    box.dataset.rev = rev; box.setAttribute("role", "img"); box.setAttribute("aria-label", model.get("label"));
-    nameSliders();
-    busy = false;
+    try {
+      const {data, layout, rev} = JSON.parse(model.get("spec"));
+      const {shapes = [], ...rest} = layout, frame = JSON.stringify([data, rest]);
+      if (frame === drawn) await plotly.relayout(box, {shapes});  // only marks moved: far cheaper than drawing anew
+      else await plotly.react(box, traces = keep(traces, data), layout, {responsive: true, displayModeBar: false});
+      drawn = frame;
+      if (!box.dataset.rev) box.on("plotly_click", ({points}) => {
+        const name = points.map((point) => point.customdata).find((value) => typeof value === "string");
+        if (name) model.send({kind: "click", name});
+      });
+      box.dataset.rev = rev; box.setAttribute("role", "img"); box.setAttribute("aria-label", model.get("label"));
+      nameSliders();
+    } finally { busy = false; }
     if (again) { again = false; draw(); }
   };
   model.on("change:spec", draw);
@@ -124,7 +159,7 @@ async function render({model, el}) {
   sizes.observe(el);
   const leave = () => model.send({kind: "closed"});
   model.send({kind: "opened"}); addEventListener("pagehide", leave);
-  return () => { removeEventListener("pagehide", leave); leave(); sizes.disconnect(); model.off("change:spec", draw); plotly.purge(box); };
+  return () => { clearInterval(watch); removeEventListener("pagehide", leave); leave(); sizes.disconnect(); model.off("change:spec", draw); plotly.purge(box); };
 }
 export default { render };
 """
@@ -161,11 +196,8 @@ class LiveRun:
     def __init__(self, work, on_change=lambda run: None, pause: float = .15):
         self.work, self.on_change, self.pause = work, on_change, pause
         self.fraction, self.text, self.figure, self.error = 0., "", None, None
-        self._lock, self._stop, self._thread, self._last, self._pending = threading.Lock(), threading.Event(), None, 0., None
-
-    @property
-    def running(self) -> bool:
-        return self._thread is not None and self._thread.is_alive()
+        self.running, self._thread = False, None  # a thread that has told of its end may still be there for a moment
+        self._lock, self._stop, self._last, self._pending = threading.Lock(), threading.Event(), 0., None
 
     def start(self) -> bool:
         "Begin, unless it is under way; returns whether it began."
@@ -175,6 +207,7 @@ class LiveRun:
             self._stop.clear()
             self.fraction, self.text, self.figure, self.error, self._last = 0., "preparing …", None, None, 0.
             self._pending = None
+            self.running = True
             self._thread = threading.Thread(target=self._run, name="gib-live", daemon=True)
             self._thread.start()
         return True
@@ -207,10 +240,10 @@ class LiveRun:
         except Exception as error:
             self.error, self.text = error, f"{type(error).__name__}: {error}"
         finally:
-            self._thread = None
+            self.running = False
             self.on_change(self)
 
-    def join(self, timeout: float = 60.):
+    def join(self, timeout: float = 300.):
         "Wait for the end and raise what the work raised; TimeoutError when it goes on."
         thread = self._thread
         if thread is not None:

@@ -400,14 +400,16 @@ class MoleculeState(Explorer):
 # %% ../../nbs/explorers/molecule.ipynb #26e24a74
 class ModelOnDemand(MoleculeState):
     "Loads torch and the model on a thread when the widget is shown before they are there."
+    _alone = False  # whether no field stands beside the panels that gives the reason already, as on a page without kernel
 
     @property
     def waiting(self) -> str:
         "Why there is nothing to show at present, in words; empty when there is."
         if self._loader is not None:
             return "Loading the model. This takes some seconds the first time …"
-        reason = reason_against(self.smiles)
-        return reason and f"Nothing to show. {reason}"
+        if not (reason := reason_against(self.smiles)):
+            return ""
+        return f"Nothing to show. {reason}" if self._alone else "Nothing to show for this text."
 
     @property
     def view(self):
@@ -427,7 +429,7 @@ class ModelOnDemand(MoleculeState):
 
     def __copy__(self):  # a page without kernel waits for the model
         twin = object.__new__(type(self))
-        twin.__dict__.update(self.__dict__, _loader=None)
+        twin.__dict__.update(self.__dict__, _loader=None, _alone=True)
         return twin
 
 # %% ../../nbs/explorers/molecule.ipynb #d6c2949c

@@ -28,8 +28,9 @@ def write(name: str, result: dict):
 
 
 def spread(values) -> dict:
+    "Mean and standard deviation of a sample (None for one value), and the values."
     values = [float(value) for value in values]
-    return {"mean": statistics.fmean(values), "std": statistics.pstdev(values), "values": values}
+    return {"mean": statistics.fmean(values), "std": statistics.stdev(values) if len(values) > 1 else None, "values": values}
 
 
 def milliseconds(functions: dict, rounds: int = 30, warm: int = 3) -> dict:

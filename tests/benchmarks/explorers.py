@@ -11,7 +11,7 @@ import time
 from gib_nb.explorers.app import TABS
 from tests.benchmarks.common import write
 from tests.browser import serving
-from tests.browser.acting import READY, open_page, open_tab, sliders
+from tests.browser.acting import drawn, open_page, open_tab, sliders
 
 BARS = {"p95_ms": 100, "cold_start_s": 15}
 
@@ -82,7 +82,7 @@ def arrive(browser, address, visitors):
         page.goto(address, wait_until="commit")
         pages.append(page)
     for page in pages:
-        page.wait_for_function(READY)
+        drawn(page)
     return pages, round(time.monotonic() - start, 1)
 
 

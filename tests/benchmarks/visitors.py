@@ -11,7 +11,7 @@ import tempfile
 from gib_nb.explorers.app import TABS
 from tests.benchmarks.explorers import arrive, figures
 from tests.browser import serving
-from tests.browser.acting import READY, changes, sliders
+from tests.browser.acting import changes, open_tab, sliders
 
 DRIVE = """([seconds, pause]) => { globalThis.gibVisit = (async () => {
   const rest = (ms) => new Promise((done) => setTimeout(done, ms));
@@ -62,8 +62,7 @@ def visit(visitors: int = 20, seconds: int = 60, pause: int = 1000) -> dict:
     with serving.chromium() as browser, tempfile.TemporaryDirectory() as folder, serving.page_server(pathlib.Path(folder)) as address:
         pages, ready = arrive(browser, address, visitors)
         for number, page in enumerate(pages):
-            page.get_by_role("tab", name=list(TABS)[number % len(TABS)], exact=True).click()
-            page.wait_for_function(READY)
+            open_tab(page, list(TABS)[number % len(TABS)])
             page.evaluate(serving.WATCH)
         for page in pages:
             page.evaluate(DRIVE, [seconds, pause * dice.uniform(.9, 1.1)])

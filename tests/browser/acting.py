@@ -1,5 +1,12 @@
-"""What a visitor does, and what a visitor sees."""
+"""What a visitor does, and what a visitor sees. Everything here waits for a state of the page, however long it takes to be reached."""
+import functools
 import json
+import time
+
+import gib_nb.explorers
+from gib_nb.explorers.app import TABS
+
+PATIENCE_MS = 600_000  # so that a test that waits in vain ends at all; a busy machine has all the time it needs
 
 # Everything that the panels of the visible explorer show: the data of the figures, and the words
 SHOWN = """() => {
@@ -8,22 +15,44 @@ SHOWN = """() => {
   const words = [...document.querySelectorAll(".gib-explorer .widget-html-content")].filter(seen).map((e) => e.innerHTML);
   return figures.concat(words).join("\\n");
 }"""
-READY = """() => {
+# Whether the visible explorer has drawn all of its figures, of which there are so many
+DRAWN = """(figures) => {
   const explorer = [...document.querySelectorAll(".gib-explorer")].find((e) => e.offsetParent !== null);
   if (!explorer) return false;
   const plots = [...explorer.querySelectorAll(".gib-plot")].filter((e) => e.offsetParent !== null);
-  return plots.length === 0 ? explorer.querySelector("svg") !== null : plots.every((e) => e.dataset.rev);
+  return plots.length >= figures && plots.every((e) => e.dataset.rev) && (figures > 0 || explorer.querySelector("svg") !== null);
 }"""
+
+
+@functools.cache
+def figures_of(name):
+    "How many figures an explorer has."
+    explorer = getattr(gib_nb.explorers, name)
+    without_model = {"smiles": ""} if "Molecule" in name else {}  # no model is needed to count
+    return sum(not isinstance(panel, str) for panel in explorer(**without_model).panels().values())
+
+
+def drawn(page, name="BetaExplorer"):
+    "Wait until an explorer is there with all of its figures."
+    page.wait_for_function(DRAWN, arg=figures_of(name))
+
+
+def until(condition):
+    "Wait for something outside of the page."
+    end = time.monotonic() + PATIENCE_MS / 1000
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(.1)
 
 
 def open_page(page, address):
     page.goto(address, wait_until="domcontentloaded")
-    page.wait_for_function(READY)
+    drawn(page)
 
 
 def open_tab(page, title):
     page.get_by_role("tab", name=title, exact=True).click()
-    page.wait_for_function(READY)
+    drawn(page, TABS[title])
 
 
 def sliders(page):
@@ -34,7 +63,7 @@ def changes(page, act):
     "Do something and wait until a panel shows something else."
     before = page.evaluate(SHOWN)
     act()
-    page.wait_for_function(f"(before) => ({SHOWN})() !== before", arg=before, timeout=20_000)
+    page.wait_for_function(f"(before) => ({SHOWN})() !== before", arg=before)
 
 
 def move(page, slider):

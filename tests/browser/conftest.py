@@ -8,8 +8,16 @@ import pytest
 from gib_nb.explorers.base import find_chromium
 
 from . import serving
+from .acting import PATIENCE_MS
 
 SCREENSHOTS = pathlib.Path(__file__).parent / "screenshots"
+
+
+def pytest_collection_modifyitems(items):
+    "These tests wait for states, which a busy machine reaches late."
+    for item in items:
+        if pathlib.Path(__file__).parent in item.path.parents and "browser" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.timeout(2 * PATIENCE_MS / 1000))
 
 
 @pytest.fixture(scope="session")
@@ -41,7 +49,7 @@ def page(browser, request):
     page = context.new_page()
     page.problems = []
     page.on("pageerror", lambda error: page.problems.append(str(error)))
-    page.set_default_timeout(60_000)
+    page.set_default_timeout(PATIENCE_MS)
     yield page
     SCREENSHOTS.mkdir(exist_ok=True)
     page.screenshot(path=SCREENSHOTS / (re.sub(r"\W+", "-", request.node.name).strip("-") + ".png"), full_page=True)

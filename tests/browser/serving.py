@@ -23,7 +23,7 @@ def free_port():
 
 
 @contextlib.contextmanager
-def serving(command, port, folder, patience=60):
+def serving(command, port, folder, patience=600):
     "Run a server in a session of its own; all that it started is gone afterwards."
     log = folder / "server.log"
     private = {"JUPYTER_CONFIG_DIR": str(folder / "config"), "JUPYTER_PREFER_ENV_PATH": "1", "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1",
@@ -40,7 +40,7 @@ def serving(command, port, folder, patience=60):
     finally:
         server.terminate()
         try:
-            server.wait(20)
+            server.wait(120)
         except subprocess.TimeoutExpired:
             pass
         with contextlib.suppress(ProcessLookupError):
@@ -67,11 +67,14 @@ def page_server(folder, source=None):
     return serving(voila_command(notebook, port), port, folder)
 
 
-def lab_server(folder):
-    "JupyterLab on the project's notebooks, without a token, on this machine alone."
+def lab_server(folder, root=ROOT / "nbs"):
+    "JupyterLab on the project's notebooks, or others, without a token, on this machine alone. Scripts reach it as `jupyterapp`; like other front ends it asks a busy kernel after its cell, not beside it."
     port = free_port()
+    settings = folder / "settings" / "@jupyterlab" / "apputils-extension" / "kernels-settings.jupyterlab-settings"
+    settings.parent.mkdir(parents=True)
+    settings.write_text('{"commsOverSubshells": "disabled"}')
     command = [sys.executable, "-m", "jupyter", "lab", "--no-browser", "--allow-root", f"--port={port}", "--ServerApp.ip=127.0.0.1",
-               "--IdentityProvider.token=", f"--ServerApp.root_dir={ROOT / 'nbs'}", "--LabApp.news_url=None"]
+               "--IdentityProvider.token=", f"--ServerApp.root_dir={root}", "--LabApp.news_url=None", "--LabApp.expose_app_in_browser=True"]
     return serving(command, port, folder)
 
 

@@ -1,31 +1,36 @@
-"""Nothing is left behind: a closed page ends its kernel, and with it a training."""
+"""Nothing is left behind: a closed page ends its kernel, and with it a training. And a page that is left behind says so."""
 import os
 import pathlib
-import time
+import signal
 
 import pytest
 
 from . import serving
-from .acting import open_page
+from .acting import PATIENCE_MS, open_page, until
 
 pytestmark = pytest.mark.skipif(not pathlib.Path("/proc").is_dir(), reason="needs /proc to see processes")
 
 
-def kernels(parent):
-    "Kernel processes that descend from a process."
-    children = {}
+def children(parent):
+    "Processes that descend from a process, as pairs (number, command)."
+    below = {}
     for folder in pathlib.Path("/proc").glob("[0-9]*"):
         try:
             fields = (folder / "stat").read_text().rsplit(")", 1)[1].split()
-            children.setdefault(int(fields[1]), []).append((int(folder.name), (folder / "cmdline").read_text()))
+            below.setdefault(int(fields[1]), []).append((int(folder.name), (folder / "cmdline").read_text()))
         except (FileNotFoundError, ProcessLookupError):
             continue
-    found, waiting = set(), [parent]
+    found, waiting = [], [parent]
     while waiting:
-        for process, command in children.get(waiting.pop(), []):
-            waiting.append(process)
-            found |= {process} if "ipykernel" in command else set()
+        for process in below.get(waiting.pop(), []):
+            waiting.append(process[0])
+            found.append(process)
     return found
+
+
+def kernels(parent):
+    "Kernel processes that descend from a process."
+    return {process for process, command in children(parent) if "ipykernel" in command}
 
 
 @pytest.mark.parametrize("leave", [lambda page: page.close(run_before_unload=True), lambda page: page.goto("about:blank"), lambda page: page.reload()],
@@ -33,14 +38,33 @@ def kernels(parent):
 def test_leaving_the_page_ends_its_kernel_and_its_training(browser, tmp_path, leave):
     with serving.page_server(tmp_path) as address:
         page = browser.new_context().new_page()
+        page.set_default_timeout(PATIENCE_MS)
         open_page(page, address)
-        time.sleep(3)  # the server starts a kernel for the next visitor
+        until(lambda: len(kernels(os.getpid())) == 2)  # the server starts a kernel for the next visitor
         page.get_by_role("button", name="▶ Train live").locator("visible=true").click()
         before = kernels(os.getpid())
-        assert before
         leave(page)
-        end = time.monotonic() + 20
-        while before <= kernels(os.getpid()) and time.monotonic() < end:
-            time.sleep(.2)
+        until(lambda: not before <= kernels(os.getpid()))
         assert len(before - kernels(os.getpid())) == 1
-    assert kernels(os.getpid()) == set()
+    until(lambda: kernels(os.getpid()) == set())
+
+
+@pytest.fixture
+def visited(page, tmp_path):
+    "A page of a server of its own, opened, and the server."
+    with serving.page_server(tmp_path) as address:
+        open_page(page, address)
+        yield page
+
+
+def test_a_page_whose_kernel_has_ended_says_so(visited):
+    for kernel in kernels(os.getpid()):
+        os.kill(kernel, signal.SIGKILL)
+    visited.get_by_text("The kernel has ended").wait_for()
+
+
+def test_a_page_whose_server_is_gone_says_so(visited):
+    for server, command in children(os.getpid()):
+        if "voila" in command:
+            os.kill(server, signal.SIGKILL)
+    visited.get_by_text("The connection to the server is lost").wait_for()

@@ -1,38 +1,91 @@
-"""Each explorer's notebook in JupyterLab: its cells run, a slider moves, the figure follows."""
+"""Explorers in JupyterLab: cells run, a slider moves, the figure follows; a kernel that is busy is waited for, one that ended is missed."""
+import json
+
 import pytest
 
-from .acting import READY, move, nameless, sliders
+from . import serving
+from .acting import drawn, move, nameless, sliders
 
 playwright = pytest.importorskip("playwright.sync_api")
 
-NOTEBOOKS = ("beta", "inner_steps", "case_study", "connectivity", "information_bottleneck", "molecule", "stability")
+NOTEBOOKS = {"beta": "BetaExplorer", "inner_steps": "InnerStepsExplorer", "case_study": "CaseStudyExplorer", "connectivity": "ConnectivityExplorer",
+             "information_bottleneck": "InformationBottleneckExplorer", "molecule": "MoleculeExplorer", "stability": "StabilityExplorer"}
+
+# A dialog may ask for a kernel, and what is run before the kernel has answered is dropped: so this waits for both
+READY = """async () => {
+  const panel = jupyterapp.shell.currentWidget, session = panel.sessionContext;
+  await panel.context.ready; await session.ready;
+  if (!session.session?.kernel) await session.changeKernel({name: "python3"});
+  await session.session.kernel.info;
+}"""
+RUN = """async (cells) => {
+  const {content} = jupyterapp.shell.currentWidget;
+  content.activeCellIndex = 0;
+  for (let i = 0; i < cells; i++) jupyterapp.commands.execute("notebook:run-cell-and-select-next");
+}"""
 
 
-def run_first_cells(page, rounds=4):
-    "Run title, module, import and explorer. JupyterLab asks for a kernel, or drops what is run, before its kernel has answered: then once more."
-    page.get_by_text("| Idle").wait_for()
-    first, accept = page.locator(".jp-Notebook .jp-Cell").first, page.locator(".jp-Dialog .jp-mod-accept")
-    for left in reversed(range(rounds)):
-        if accept.is_visible():
-            accept.click()
-        first.click()
-        page.keyboard.press("Escape")
-        page.keyboard.press("Control+Home")
-        for _ in range(4):
-            page.keyboard.press("Shift+Enter")
-        try:
-            return page.wait_for_function(READY, timeout=25_000)
-        except playwright.TimeoutError:
-            if not left:
-                raise
+def open_notebook(page, lab, path):
+    page.goto(f"{lab}/lab/tree/{path}?reset", wait_until="domcontentloaded")
+    page.wait_for_function("() => globalThis.jupyterapp?.shell.currentWidget?.content?.widgets?.length > 1")
+    page.add_locator_handler(page.locator(".jp-Dialog .jp-mod-accept").first, lambda accept: accept.click())
+    page.evaluate(READY)
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)
 def test_the_notebook_shows_an_explorer_that_answers(page, lab, name):
-    page.goto(f"{lab}/lab/tree/explorers/{name}.ipynb?reset", wait_until="domcontentloaded")
-    run_first_cells(page)
+    open_notebook(page, lab, f"explorers/{name}.ipynb")
+    page.evaluate(RUN, 4)  # title, module, import and explorer
+    drawn(page, NOTEBOOKS[name])
     slider = sliders(page).last
     slider.scroll_into_view_if_needed()
     move(page, slider)
     assert nameless(page) == []
+    assert page.problems == []
+
+
+EXPLORER = "from gib_nb.explorers.luck import LuckExplorer\nLuckExplorer()"
+LONG = "import pathlib, time\nwhile not pathlib.Path('end').exists():\n    time.sleep(.05)"
+
+
+@pytest.fixture
+def notebook(page, tmp_path):
+    "A notebook whose second cell runs until there is a file named end; the page that shows it, and its folder."
+    folder = tmp_path / "notebooks"
+    folder.mkdir()
+    cells = [{"cell_type": "code", "id": f"cell{i}", "metadata": {}, "execution_count": None, "outputs": [], "source": source} for i, source in enumerate((EXPLORER, LONG))]
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    (folder / "busy.ipynb").write_text(json.dumps({"cells": cells, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}))
+    with serving.lab_server(tmp_path, folder) as lab:
+        open_notebook(page, lab, "busy.ipynb")
+        yield page, folder
+        (folder / "end").touch()
+
+
+def test_an_explorer_waits_for_a_kernel_that_runs_another_cell(notebook):
+    page, folder = notebook
+    page.evaluate(RUN, 2)
+    waiting = page.get_by_text("waiting for the kernel, which is running another cell …")
+    waiting.first.wait_for()
+    (folder / "end").touch()
+    drawn(page, "LuckExplorer")
+    assert waiting.count() == 0
+    move(page, sliders(page).last)
+    assert page.locator(".gib-trouble").count() == 0 and page.problems == []
+
+
+def test_an_explorer_says_that_its_kernel_has_ended(notebook):
+    "Also while it waits for it; run again, it is as good as new."
+    page, folder = notebook
+    page.evaluate(RUN, 2)
+    page.get_by_text("waiting for the kernel, which is running another cell …").first.wait_for()
+    page.evaluate("() => { jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart(); }")
+    gone = page.get_by_text("The kernel has ended")
+    gone.wait_for()
+    (folder / "end").touch()
+    page.evaluate(READY)
+    page.evaluate(RUN, 1)
+    drawn(page, "LuckExplorer")
+    gone.wait_for(state="detached")
+    move(page, sliders(page).last)
     assert page.problems == []

@@ -1,11 +1,9 @@
 """The page of `gib-nb app` in a browser: every tab answers, trains, stops, and minds what is typed."""
-import time
-
 import pytest
 
 from gib_nb.explorers.app import TABS
 
-from .acting import READY, SHOWN, changes, move, nameless, open_page, open_tab, sliders, type_smiles
+from .acting import PATIENCE_MS, SHOWN, changes, drawn, move, nameless, open_page, open_tab, sliders, type_smiles, until
 
 TRAINING = [title for title in TABS if title in ("β", "T, inner steps", "Case study", "Stability")]
 
@@ -41,6 +39,7 @@ def test_a_slider_can_be_dragged(page, voila):
 def test_training_starts_streams_and_stops(page, voila, title):
     from playwright.sync_api import expect
 
+    expect.set_options(timeout=PATIENCE_MS)
     open_page(page, voila)
     open_tab(page, title)
     sliders(page).first.press("End")  # at T that is the longest run, which leaves time to stop it
@@ -52,9 +51,9 @@ def test_training_starts_streams_and_stops(page, voila, title):
     live = "() => [...document.querySelectorAll('.gib-explorer .gib-plot')].filter((e) => e.offsetParent).at(-1)"
     page.wait_for_function(f"() => (({live})().data ?? []).reduce((n, trace) => n + (trace.y ?? []).length, 0) > 2")
     first = page.evaluate(f"() => JSON.stringify(({live})().data)")
-    page.wait_for_function(f"(first) => JSON.stringify(({live})().data) !== first", arg=first, timeout=60_000)
+    page.wait_for_function(f"(first) => JSON.stringify(({live})().data) !== first", arg=first)
     stop.click()
-    page.get_by_text("stopped").locator("visible=true").wait_for(timeout=20_000)
+    page.get_by_text("stopped").locator("visible=true").wait_for()
     expect(start).to_be_enabled()
     expect(stop).to_be_disabled()
     assert page.problems == []
@@ -85,20 +84,22 @@ def test_ten_visitors_each_have_their_own_state(browser, voila):
     try:
         for _ in range(10):
             visitor = browser.new_context(viewport={"width": 1280, "height": 800}).new_page()
-            visitor.set_default_timeout(300_000)  # ten kernels start on whatever cores there are
+            visitor.set_default_timeout(PATIENCE_MS)  # ten kernels start on whatever cores there are
             visitor.goto(voila, wait_until="commit")
             visitors.append(visitor)
         for k, visitor in enumerate(visitors):
-            visitor.wait_for_function(READY)
+            drawn(visitor)
             slider = sliders(visitor).first
             slider.press("Home")
             for _ in range(k % 9):
                 slider.press("ArrowRight")
-        end, own = time.monotonic() + 60, lambda shown: len(set(shown)) == 9 and shown[0] == shown[9]
-        while not own(shown := [visitor.evaluate(SHOWN) for visitor in visitors]) and time.monotonic() < end:
-            time.sleep(.5)
+
+        def own():  # nine views, and the last visitor sees what the first does
+            shown = [visitor.evaluate(SHOWN) for visitor in visitors]
+            return len(set(shown)) == 9 and shown[0] == shown[9]
+
+        until(own)
         assert [sliders(visitor).first.get_attribute("aria-valuenow") for visitor in visitors] == [f"{k % 9}.0" for k in range(10)]
-        assert own(shown)
     finally:
         for visitor in visitors:
             visitor.context.close()

@@ -7,11 +7,15 @@ import sys
 
 import pytest
 
+from .acting import PATIENCE_MS
+
 ROOT = pathlib.Path(__file__).parents[2]
 NOTEBOOKS = sorted(path.relative_to(ROOT) for path in (ROOT / "nbs").rglob("*.ipynb") if ".ipynb_checkpoints" not in path.parts)
 PAGES = ["index", "equations", "nbs/start_here", "nbs/lessons/02_bottleneck", "nbs/lessons/06_one_piece", "nbs/lessons/teaching", "nbs/explorers/molecule", "nbs/experiments/classification", "nbs/01_mi", "api/trainer"]
 WIDTHS = {"desk": 1400, "phone": 390}
 pytest.importorskip("myst_nb", reason="the site needs the extra docs")
+playwright = pytest.importorskip("playwright.sync_api")
+playwright.expect.set_options(timeout=PATIENCE_MS)
 
 
 @pytest.fixture(scope="module")
@@ -92,10 +96,9 @@ def test_an_explorer_in_a_lesson_moves(page, site):
     slider = frame.locator("input[type=range]")
     slider.wait_for()
     before = frame.locator("output").inner_text()
-    slider.focus()
-    page.keyboard.press("ArrowRight")
-    page.wait_for_timeout(300)
-    assert frame.locator("output").inner_text() != before
+    slider.press("ArrowRight")
+    playwright.expect(frame.locator("output")).not_to_have_text(before)
+    page.wait_for_function("() => document.querySelector('iframe.gib-frame').style.height")
     high = page.locator("iframe.gib-frame").evaluate("(e) => [e.clientHeight, e.style.height]")
     assert high[1] and abs(high[0] - float(high[1][:-2])) < 5 and page.problems == []  # the frame has taken the height of what is in it
 
@@ -104,4 +107,5 @@ def test_a_question_opens_without_a_kernel(page, site):
     page.goto((site / "nbs/lessons/06_one_piece.html").as_uri())
     answer = page.locator("details", has_text="nowhere, since the loss is 0 there")
     answer.locator("summary").click()
-    assert answer.locator("[role=status]").is_visible() and "far from 0" in answer.inner_text()
+    answer.locator("[role=status]").wait_for()
+    assert "far from 0" in answer.inner_text()
