@@ -1817,6 +1817,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                            'gib_nb.mi.InnerLoop.forget': ('mi.html#innerloop.forget', 'gib_nb/mi.py'),
                            'gib_nb.mi.InnerLoop.revive': ('mi.html#innerloop.revive', 'gib_nb/mi.py'),
                            'gib_nb.mi.InnerLoop.run': ('mi.html#innerloop.run', 'gib_nb/mi.py'),
+                           'gib_nb.mi.InnerLoop.warn': ('mi.html#innerloop.warn', 'gib_nb/mi.py'),
                            'gib_nb.mi.MIEstimate': ('mi.html#miestimate', 'gib_nb/mi.py'),
                            'gib_nb.mi.MIEstimate.__float__': ('mi.html#miestimate.__float__', 'gib_nb/mi.py'),
                            'gib_nb.mi.MemorisationWarning': ('mi.html#memorisationwarning', 'gib_nb/mi.py'),

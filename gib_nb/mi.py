@@ -21,6 +21,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from .reproducible import LocalRandomness
+
 # %% ../nbs/01_mi.ipynb #53af7538
 def log_mean_exp(scores: Tensor,  # [M] or more; -inf marks entries that do not count
                  count: int,      # how many entries count
@@ -115,7 +117,7 @@ class SeparableNetwork(nn.Module):
         self.x_dim, self.y_dim = x_dim, y_dim
         tower = lambda width: nn.Sequential(nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU(),
                                             nn.Linear(hidden, rank + 1))
-        with torch.random.fork_rng(devices=[]):  # layers draw weights as they are made; ours come from the generator
+        with LocalRandomness(0):  # layers draw weights as they are made; ours come from the generator
             self.phi, self.psi = tower(x_dim), tower(y_dim)
         self.reset_parameters(generator)
 
@@ -494,10 +496,12 @@ class InnerLoop:
             self.ascend(gradient, self.learning_rate * cosine(t, len(x)))
         return values, gradient
 
+    def warn(self, text: str):
+        warnings.warn(text, EstimateWarning, stacklevel=4)
+
     def revive(self):
         "A critic whose hidden units are all silent has no gradient and would report 0 for ever: draw new weights, and say so."
-        warnings.warn("every hidden unit of the critic was silent, so its value was 0: it starts again from new weights",
-                      EstimateWarning, stacklevel=3)
+        self.warn("every hidden unit of the critic was silent, so its value was 0: it starts again from new weights")
         self.critic.reset_parameters(self.generator)
         self.forget()
 

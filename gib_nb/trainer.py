@@ -349,6 +349,7 @@ class Run:
         self.critic = StatisticsNetwork(width, width, config.critic_hidden, self.generator).to(config.device)
         self.inner = InnerLoop(self.critic, config.inner_steps, config.critic_learning_rate, config.negatives,
                                config.critic_batch_size, config.reset_critic, self.generator)
+        self.inner.warn = lambda text: self.notes.update([(EstimateWarning, text)])
         self.bank = EmbeddingBank(len(train), width, width, config.device)
         self.epoch, self.best, self.best_epoch = 0, float("inf"), -1
         self.best_state, self.steps, self.epochs = self.model.state_dict(), [], []
