@@ -7,6 +7,8 @@ playwright = pytest.importorskip("playwright.sync_api")
 
 NOTEBOOKS = ("beta", "inner_steps", "case_study", "connectivity", "information_bottleneck", "molecule", "stability")
 
+EVERY_CELL = "const box = document.querySelector('.jp-WindowedPanel-outer'); if (box) box.scrollTop = (box.scrollTop + 300) % box.scrollHeight;"  # cells out of sight are not drawn
+
 
 def run_first_cells(page, rounds=4):
     "Run title, module, import and explorer. JupyterLab asks for a kernel, or drops what is run, before its kernel has answered: then once more."
@@ -25,6 +27,16 @@ def run_first_cells(page, rounds=4):
         except playwright.TimeoutError:
             if not left:
                 raise
+
+
+@pytest.mark.parametrize("name", ["lessons/06_one_piece", "lessons/08_molecules", "start_here", "15_plots", "explorers/stability"])
+def test_pictures_are_there_before_anything_runs(page, lab, name):
+    "A notebook of someone else's is not trusted; its pictures are shown all the same."
+    page.goto(f"{lab}/lab/tree/{name}.ipynb?reset", wait_until="domcontentloaded")
+    page.locator(".jp-Notebook .jp-Cell").first.wait_for()
+    page.wait_for_function(f"() => {{ {EVERY_CELL} return [...document.querySelectorAll('.jp-OutputArea img')].some((e) => e.naturalWidth > 50 && e.clientHeight > 20); }}")
+    said = page.locator(".jp-Notebook").inner_text()
+    assert "node 0 (" not in said and "untrusted" not in said
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)

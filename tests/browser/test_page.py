@@ -22,6 +22,16 @@ def test_every_tab_answers_to_its_slider(page, voila, title):
     assert page.problems == []
 
 
+def test_the_page_asks_no_other_host(browser, voila):
+    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    page, asked = context.new_page(), []
+    context.on("request", lambda request: asked.append(request.url))
+    open_page(page, voila)
+    open_tab(page, "Molecules")
+    context.close()
+    assert len(asked) > 5 and [url for url in asked if not url.startswith((voila, "data:", "blob:"))] == []
+
+
 def test_a_slider_can_be_dragged(page, voila):
     open_page(page, voila)
     box = sliders(page).first.bounding_box()
