@@ -465,16 +465,17 @@ class ExplorerView:
         self._say_problems()
         for control in explorer.controls:
             self.controls[control.name].observe(functools.partial(self._moved, control), "value")
-        rows = [ipywidgets.HBox([self.panels[name] for name in row], layout={"width": "100%", "align_items": "flex-start"}) for row in explorer.arrangement]
+        across = {"width": "100%", "flex_flow": "row wrap", "align_items": "flex-start", "grid_gap": "8px"}
+        rows = [ipywidgets.HBox([self.panels[name] for name in row], layout=across) for row in explorer.arrangement]
         self.box = ipywidgets.VBox([ipywidgets.HTML(f"<style>{STYLE}</style>{introduction(explorer)}"), self._control_box(), self.message, *rows,
-                                    *([self.live.box] if self.live else [])])
+                                    *([self.live.box] if self.live else [])], layout={"grid_gap": "6px"})
         self.box.add_class("gib-explorer")
 
     def _panel(self, name, content):
-        layout = {"flex": "1 1 0%", "min_width": "0"}
+        layout = {"flex": "1 1 0%"}  # a row is shared out, but nothing is cut: a table keeps its width, and what has no room moves below
         if isinstance(content, str):
-            return ipywidgets.HTML(content, layout=layout)
-        return PlotView(content, f"{self.explorer.title}: {name}", self._clicked, layout=layout)
+            return ipywidgets.HTML(content, layout=layout | {"min_width": "min-content"})
+        return PlotView(content, f"{self.explorer.title}: {name}", self._clicked, layout=layout | {"min_width": "240px"})
 
     def _control_box(self):
         items = []
@@ -590,7 +591,7 @@ async function show() {
     shown[name] = contents[k];
     const content = page.contents[contents[k]], box = boxes[name];
     if (typeof content === "string") { box.innerHTML = content; continue; }
-    const first = !box.data;
+    const first = !box.data; box.classList.add("gib-plot");
     await Plotly.react(box, structuredClone(content.data), structuredClone(content.layout), {responsive: true, displayModeBar: false});
     box.setAttribute("role", "img"); box.setAttribute("aria-label", `${document.title}: ${name}`);
     if (first) box.on("plotly_click", ({points}) => { const name = points.map((p) => p.customdata).find((v) => v in at); if (name) move(name, 1 - at[name]); });
@@ -605,7 +606,7 @@ body { margin: 0; } #gib-root { margin: 0 auto; padding: 12px 16px; box-sizing: 
 .gib-controls { display: flex; flex-wrap: wrap; gap: 6px 26px; align-items: center; margin: 10px 0 6px; }
 .gib-controls > span { display: inline-flex; gap: 8px; align-items: center; } .gib-controls input[type=range] { width: 200px; accent-color: #0072B2; }
 .gib-controls output { min-width: 4.5em; font-variant-numeric: tabular-nums; }
-.gib-row { display: flex; flex-wrap: wrap; align-items: flex-start; } .gib-panel { flex: 1 1 0; min-width: min(300px, 100%); }
+.gib-row { display: flex; flex-wrap: wrap; align-items: flex-start; gap: 8px; } .gib-row + .gib-row { margin-top: 8px; } .gib-panel { flex: 1 1 0; min-width: min(300px, 100%); }
 """
 
 # %% ../../nbs/16_explorers.ipynb #728148d0

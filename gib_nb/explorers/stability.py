@@ -155,7 +155,7 @@ def seed_columns(
         name, pictures = outcome(row), "".join(seed_drawings(row, graphs))
         columns.append(f'<div><b style="white-space:nowrap;font-size:11px"><span style="color:{OUTCOMES[name][0]}">●</span> {name}</b><br/>accuracy {row["accuracy"]:.2f}<br/>edge AUC {row["auc"]:.2f}'
                        f'{pictures}seed {row["seed"]}</div>')
-    return ('<div style="display:grid;grid-template-columns:repeat(auto-fit,minmax(110px,1fr));gap:4px;text-align:center;font-size:13px;line-height:1.35">'
+    return ('<div style="display:grid;grid-template-columns:repeat(auto-fit,minmax(128px,1fr));gap:4px;text-align:center;font-size:13px;line-height:1.35">'
             f'{"".join(columns)}</div>')
 
 # %% ../../nbs/explorers/stability.ipynb #45b470fb
