@@ -44,7 +44,7 @@ def skipped(source):
         name in SKIP or (name == "eval" and argument == "false") for name, argument in directives(source))
 
 
-def packed(png, most=(30_000, 70_000, 70_000)):
+def packed(png, most=(30_000, 36_000, 60_000)):
     "The same picture in fewer bytes. While it has more than `most`, the blended pixels along edges are rounded, ever more; flat colors stay what a legend says."
     small = oxipng.optimize_from_memory(png, level=4, strip=oxipng.StripChunks.safe())
     for step, limit in zip((17, 34, 51), most):

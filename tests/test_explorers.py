@@ -1,4 +1,5 @@
 """What the explorers share: state, view, training in the background, static page."""
+import io
 import json
 import pathlib
 import re
@@ -8,11 +9,12 @@ import threading
 import time
 
 import pytest
+from PIL import Image
 
 import gib_nb.explorers
 from gib_nb.explorers.app import TABS, Page, build_assets, page_notebook, voila_command
 from gib_nb.explorers.base import STYLE, Control, Explorer, LiveRun, PlotView, find_chromium, photograph, static_page, static_states
-from gib_nb.plots import THEME, figure
+from gib_nb.plots import BLUE, GREEN, ORANGE, PURPLE, RED, THEME, figure
 
 ROOT = pathlib.Path(__file__).parents[1]
 ALL = [getattr(gib_nb.explorers, name) for name in TABS.values()]
@@ -335,6 +337,9 @@ def test_photograph():
         pytest.skip("no Chromium found: apt-get install chromium")
     picture = Line().snapshot()
     assert picture.startswith(b"\x89PNG") and len(picture) > 3000
+    stripes = "".join(f'<div style="background: {colour}; height: 9px; width: 300px"></div>' for colour in (BLUE, ORANGE, GREEN, RED, PURPLE))
+    pixels = {pixel for _, pixel in Image.open(io.BytesIO(photograph(f'<body data-height="80">{stripes}', 400))).convert("RGB").getcolors(10**6)}
+    assert {tuple(bytes.fromhex(colour[1:])) for colour in (BLUE, ORANGE, GREEN, RED, PURPLE)} <= pixels
 
 
 def test_without_chromium_there_is_no_picture(monkeypatch):

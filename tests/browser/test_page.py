@@ -5,7 +5,7 @@ import pytest
 
 from gib_nb.explorers.app import TABS
 
-from .acting import READY, SHOWN, changes, move, nameless, open_page, open_tab, sliders, type_smiles
+from .acting import READY, SHOWN, changes, cut, move, nameless, open_page, open_tab, sliders, type_smiles, unreadable
 
 TRAINING = [title for title in TABS if title in ("β", "T, inner steps", "Case study", "Stability")]
 
@@ -18,8 +18,20 @@ def test_every_tab_answers_to_its_slider(page, voila, title):
     move(page, slider)
     assert page.evaluate("document.documentElement.scrollWidth") <= 1280
     assert page.locator("pre:visible, code:visible").count() == 0  # no code
-    assert nameless(page) == []
+    assert nameless(page) == [] and cut(page) == [] and unreadable(page) == []
     assert page.problems == []
+
+
+def test_the_page_is_dark_where_the_system_is(browser, voila):
+    context = browser.new_context(viewport={"width": 1366, "height": 768}, color_scheme="dark")
+    page = context.new_page()
+    page.set_default_timeout(60_000)
+    open_page(page, voila)
+    for title in ("β", "Classical bottleneck", "Stability"):
+        open_tab(page, title)
+        page.wait_for_function("() => getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, 3).every((c) => c < 60)")
+        assert unreadable(page) == [] and cut(page) == []
+    context.close()
 
 
 def test_the_page_asks_no_other_host(browser, voila):
