@@ -72,14 +72,14 @@ def cut(page):
 
 def unreadable(page, least=3):
     "Words of explorers whose contrast to what is behind them is below `least`; those in pictures stand on white and are left out."
-    return page.evaluate("""(least) => {
+    return page.evaluate(r"""(least) => {
       const number = (text) => { const canvas = document.createElement("canvas").getContext("2d"); canvas.fillStyle = text; canvas.fillRect(0, 0, 1, 1); return [...canvas.getImageData(0, 0, 1, 1).data]; };
       const light = (colour) => { const [r, g, b] = colour.slice(0, 3).map((c) => c / 255).map((c) => c <= .03928 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4); return .2126 * r + .7152 * g + .0722 * b; };
       const ground = (e) => { for (; e; e = e.parentElement) { const found = number(getComputedStyle(e).backgroundColor); if (found[3] > 200) return found; } return number("Canvas"); };
       const wrong = [];
       for (const e of document.querySelectorAll(".gib-explorer, .gib-explorer *")) {
         const words = [...e.childNodes].filter((n) => n.nodeType === 3).map((n) => n.textContent.trim()).join(" ").trim();
-        if (!words || e.closest("svg, .gib-plot, style, option, :disabled") || e.offsetParent === null) continue;
+        if (!/\p{L}/u.test(words) || e.closest("svg, .gib-plot, style, option, :disabled") || e.offsetParent === null) continue;
         const [dark, bright] = [light(number(getComputedStyle(e).color)), light(ground(e))].sort((a, b) => a - b);
         if ((bright + .05) / (dark + .05) < least) wrong.push([words.slice(0, 60), getComputedStyle(e).color, (bright + .05) / (dark + .05)]);
       }

@@ -22,14 +22,16 @@ def test_every_tab_answers_to_its_slider(page, voila, title):
     assert page.problems == []
 
 
-def test_the_page_is_dark_where_the_system_is(browser, voila):
-    context = browser.new_context(viewport={"width": 1366, "height": 768}, color_scheme="dark")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_is_dark_where_the_system_is(browser, voila, scheme):
+    context = browser.new_context(viewport={"width": 1366, "height": 768}, color_scheme=scheme)
     page = context.new_page()
     page.set_default_timeout(60_000)
     open_page(page, voila)
     for title in ("β", "Classical bottleneck", "Stability"):
         open_tab(page, title)
-        page.wait_for_function("() => getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, 3).every((c) => c < 60)")
+        ground = page.evaluate(r"() => getComputedStyle(document.body).backgroundColor.match(/\d+/g).map(Number).slice(0, 3)")
+        assert max(ground) < 60 if scheme == "dark" else min(ground) > 240
         assert unreadable(page) == [] and cut(page) == []
     context.close()
 
