@@ -3,7 +3,6 @@
 `--most N`: at most N combinations of controls of each explorer, `--to DIR`: where to.
 """
 import argparse
-import ast
 import hashlib
 import html
 import importlib
@@ -19,8 +18,10 @@ from nbdev.showdoc import MarkdownRenderer
 
 from gib_nb.explorers.base import plotly_js
 
+from stored import PLOTLY, explorer_of
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-PLOTLY, WIDGET = "application/vnd.plotly.v1+json", "application/vnd.jupyter.widget-view+json"
+WIDGET = "application/vnd.jupyter.widget-view+json"
 DIRECTIVE = re.compile(r"#\s*\|.*\n?")
 # of explorers whose controls have too many combinations for a page: these move, in this order as far as they fit
 FIRST = {"BetaExplorer": ("beta", "graph", "dataset"), "CaseStudyExplorer": ("inner_steps", "variance", "epoch"), "InnerStepsExplorer": ("T", "source", "memory"),
@@ -40,14 +41,10 @@ def moving(explorer, most):
 
 def explorer_page(text, source, place, most):
     "The file of an explorer from how it prints, such as \"BetaExplorer(beta=0.1): run the cell …\"; made once for each state."
-    call = ast.parse(re.split(r": run the cell|\.only\(", text)[0], mode="eval").body
     only = re.search(r"\.(only\([^)]*\))", source)
-    shown = ast.parse(only[1], mode="eval").body if only else None
-    name = f"{call.func.id}-{hashlib.sha1(f'{text}{only and only[1]}'.encode()).hexdigest()[:8]}.html"
+    name = f"{text.split('(')[0]}-{hashlib.sha1(f'{text}{only and only[1]}'.encode()).hexdigest()[:8]}.html"
     if not (place / name).exists():
-        explorer = getattr(importlib.import_module("gib_nb.explorers"), call.func.id)(**{keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords})
-        if shown:
-            explorer.only(*map(ast.literal_eval, shown.args), **{keyword.arg: ast.literal_eval(keyword.value) for keyword in shown.keywords})
+        explorer = explorer_of(text, source)
         page = explorer.to_html(over=moving(explorer, most)).replace(f"<script>{plotly_js().decode()}</script>", '<script src="../_static/plotly.min.js"></script>')
         tell = "<script>new ResizeObserver(() => parent.postMessage({gib: location.pathname, height: document.getElementById('gib-root').scrollHeight + 8}, '*')).observe(document.getElementById('gib-root'))</script>"
         (place / name).write_text(page.replace("</body>", f"{tell}</body>"), encoding="utf-8")

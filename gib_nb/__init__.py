@@ -10,6 +10,7 @@ _PUBLIC = {
     "mi": ("dv_loss", "estimate_mi", "graph_task", "EmbeddingBank", "InnerLoop", "MIEstimate", "StatisticsNetwork"),
     "case_study": ("CaseStudy",),
     "data": ("load_dataset", "motif_dataset", "denoising_dataset", "to_line_graph", "GraphDataset"),
+    "drawings": ("Drawing", "draw_grid"),
     "molecules": ("molecule_to_data", "cut_fragment", "property_oracle", "draw_molecule"),
     "backbones": ("make_backbone", "readout", "GraphClassifier"),
     "connectivity": ("connectivity_loss", "components", "largest_component"),

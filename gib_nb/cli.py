@@ -30,8 +30,9 @@ import time
 import warnings
 from typing import NamedTuple
 
-from .explain import SHIPPED_MODELS, explain_molecules, explain_smiles, inline_svg, oracle_of, shipped_model, subgraph_numbers, worth_rows
-from .plots import ORANGE, graph_svg, probability_figure, shade
+from .drawings import inline_svg
+from .explain import SHIPPED_MODELS, explain_molecules, explain_smiles, oracle_of, shipped_model, subgraph_numbers, worth_rows
+from .plots import ORANGE, THEME, graph_svg, probability_figure, shade
 from .screening import FILES, explain_lines, smiles_column, smiles_lines
 from .sweep import surroundings
 
@@ -278,19 +279,20 @@ def _write_json(path, record):
     write_atomically(path, json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False).encode())
 
 # %% ../nbs/17_cli.ipynb #a813ea84
-STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; color: #222; background: #fff; max-width: 1080px; margin: 0 auto; padding: 12px 20px 48px; }
+STYLE = THEME + """
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 1080px; margin: 0 auto; padding: 12px 20px 48px; }
 h1 { font-size: 1.7rem; line-height: 1.25; } h2 { font-size: 1.25rem; margin-top: 2.2rem; }
-p, li { max-width: 68ch; } .note { color: #555; font-size: .9rem; }
+p, li { max-width: 68ch; } .note { color: var(--gib-soft-ink); font-size: .9rem; }
 .wide { overflow-x: auto; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; } th, td { padding: 4px 18px 4px 0; border-bottom: 1px solid #ddd; text-align: left; vertical-align: top; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; } th, td { padding: 4px 18px 4px 0; border-bottom: 1px solid var(--gib-rule); text-align: left; vertical-align: top; }
 td { max-width: 60ch; overflow-wrap: break-word; } tr.own { font-weight: 600; }
-.warning { border-left: 5px solid #D55E00; background: #fdf1e8; padding: 8px 14px; margin: 10px 0; }
+.warning { border-left: 5px solid #D55E00; background: var(--gib-alert); padding: 8px 14px; margin: 10px 0; }
 .gallery { display: grid; grid-template-columns: repeat(auto-fill, minmax(250px, 1fr)); gap: 16px; }
-figure { margin: 0; border: 1px solid #ddd; border-radius: 6px; padding: 8px; } figure svg { display: block; margin: 0 auto; max-width: 100%; height: auto; }
+figure { margin: 0; border: 1px solid var(--gib-rule); border-radius: 6px; padding: 8px; } figure svg { display: block; margin: 0 auto; max-width: 100%; height: auto; }
 figcaption { font-size: .85rem; line-height: 1.4; overflow-wrap: anywhere; } figcaption div { margin-top: 3px; } figcaption div:first-child { font-weight: 600; } code { font-size: .85em; overflow-wrap: anywhere; }
 .legend { display: flex; flex-wrap: wrap; gap: 6px 28px; font-size: .9rem; margin-bottom: 14px; } .legend span { display: inline-flex; align-items: center; gap: 8px; }
 .legend i { display: inline-block; width: 72px; height: 14px; border: 1px solid #999; }
+.js-plotly-plot, figure svg { border-radius: 6px; overflow: hidden; }
 """
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 
@@ -299,7 +301,7 @@ def _page(title, body):
     "A complete HTML document; `title` is text, `body` is HTML."
     return (f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{POLICY}">'
             f'<meta name="viewport" content="width=device-width, initial-scale=1"><title>{html.escape(title)}</title>'
-            f"<style>{STYLE}</style></head>\n<body>\n{body}\n</body></html>\n")
+            f"<style>{STYLE}</style></head>\n<body class='gib-page'>\n{body}\n</body></html>\n")
 
 
 def _table(rows, head=(), strong=None):

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['SHIPPED_MODELS', 'DRAWS', 'LARGEST_COMPARED', 'edge_auc', 'subgraph_numbers', 'model_path', 'shipped_model',
            'model_fingerprint', 'ModelCard', 'model_card', 'random_piece', 'random_biases', 'MoleculeExplanation',
-           'verdict', 'inline_svg', 'worth_rows', 'explain_molecules', 'oracle_of', 'explain_smiles', 'best_examples']
+           'verdict', 'worth_rows', 'explain_molecules', 'oracle_of', 'explain_smiles', 'best_examples']
 
 # %% ../nbs/09_explain.ipynb #e3cdf773
 import dataclasses
@@ -17,6 +17,8 @@ import pathlib
 import re
 import threading
 import warnings
+
+from .drawings import Drawing, draw_grid, inline_svg  # noqa: F401, inline_svg is known under this name too
 
 # %% ../nbs/09_explain.ipynb #2bae6333
 def edge_auc(
@@ -187,7 +189,7 @@ def random_biases(
 # %% ../nbs/09_explain.ipynb #28c4f6ae
 @dataclasses.dataclass(frozen=True, repr=False)
 class MoleculeExplanation:
-    "Which atoms of a molecule a model looks at. The text form is a table, in a notebook it is a picture."
+    "Which atoms of a molecule a model looks at. The text form is a table, in a notebook it is a picture with a caption."
 
     smiles: str  # as it was given; row i of weights is atom i
     weights: tuple  # probability of each atom to be in the subgraph
@@ -223,7 +225,7 @@ class MoleculeExplanation:
         "The share of the random pieces whose bias is larger than that of the fragment; chance gives ½ on average."
         return sum(bias > self.bias + 1e-9 for bias in self.random_biases) / len(self.random_biases) if self.random_biases else None
 
-    def svg(self, size: tuple = (320, 260)) -> str:
+    def svg(self, size: tuple = (320, 260)) -> Drawing:
         "The molecule with atoms coloured by weight and the bonds of the fragment in orange, an <svg> element."
         from gib_nb.molecules import draw_molecule
 
@@ -235,10 +237,9 @@ class MoleculeExplanation:
 
     __repr__ = __str__
 
-    def _repr_html_(self):
-        return f"{inline_svg(self.svg())}<pre>{html.escape(_summary_text(self))}</pre>"
-
-
+    def _repr_mimebundle_(self, include=None, exclude=None):
+        caption = re.sub("  +", " ", _summary_text(self).replace("\n  ", "\n"))
+        return draw_grid([self.svg()], [caption])._repr_mimebundle_() | {"text/plain": str(self)}
 
 # %% ../nbs/09_explain.ipynb #b6c1b934
 def verdict(
@@ -258,13 +259,6 @@ def verdict(
     return f"{'hardly' if e.closer_than >= .6 else 'no'} better than a random piece of the same size (closer than {closer})"
 
 # %% ../nbs/09_explain.ipynb #0471e2b3
-def inline_svg(
-    svg: str,  # an <svg> element
-) -> str:
-    "The same <svg> element for use inside HTML, where it needs no namespaces."
-    return re.sub(r"\sxmlns(:\w+)?=(['\"]).*?\2", "", svg)
-
-
 def worth_rows(
     explanation,  # `MoleculeExplanation`
 ) -> list:  # of (name, text)
@@ -297,8 +291,6 @@ def _table_text(e):
     rows = [f"{atom.GetIdx():>6}  {atom.GetSymbol():<2}  {weight:.2f}  {'#' * round(20 * weight):<20}  {'in fragment' if atom.GetIdx() in e.fragment.atoms else ''}".rstrip()
             for atom, weight in zip(read_molecule(e.smiles).GetAtoms(), e.weights)]
     return "\n".join([_summary_text(e), "", "  atom      weight", *rows])
-
-
 
 # %% ../nbs/09_explain.ipynb #149101e2
 def explain_molecules(

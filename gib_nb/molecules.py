@@ -29,6 +29,7 @@ from torch_geometric.data import Data
 from gib_nb.data import (
     INTERPRETATION_SPLIT, MOLECULE_NAMES, GraphDataset, _known_name, make_dataset, read_smiles, split_indices,
 )
+from .drawings import Drawing
 
 # %% ../nbs/04_molecules.ipynb #1f0665d6
 def _implicit_hydrogens(mol):
@@ -686,7 +687,7 @@ def draw_molecule(
     size: tuple = (420, 300),  # width and height in pixels
     fragment=None,  # atom numbers, or a `Fragment` of this molecule
     title: str | None = None,  # text for the tooltip and for screen readers; None: the SMILES
-) -> str:  # an <svg> element
+) -> Drawing:  # an <svg> element
     "Draw a molecule without its explicit hydrogens, with atoms coloured by weight and the bonds inside a fragment in orange. ValueError as in `cut_fragment`."
     from rdkit import Chem
     from rdkit.Chem.Draw import rdMolDraw2D
@@ -720,7 +721,7 @@ def draw_molecule(
     svg = canvas.GetDrawingText().split("?>\n", 1)[-1]
     svg = re.sub(r";fill-opacity:1(?=;)|;fill-rule:evenodd|;stroke-linecap:butt|;stroke-linejoin:miter|;stroke-opacity:1(?=;)| class='[^']*'", "", svg)  # half of the text says what nobody asks
     opening, rest = svg.split(">", 1)
-    return f"{opening}>\n<title>{html.escape(title)}</title>{rest}"
+    return Drawing(f"{opening}>\n<title>{html.escape(title)}</title>{rest}")
 
 # %% ../nbs/04_molecules.ipynb #c32f459d
 DRUGS = {

@@ -1,6 +1,7 @@
 import dataclasses
 import types
 import warnings
+import xml.etree.ElementTree as ElementTree
 
 import numpy as np
 import pytest
@@ -68,7 +69,9 @@ def test_explain_smiles_agrees_with_the_trainer(chemist):
     assert e.pieces == truth.components and e.value == property_oracle("QED")(smiles)
     assert all(e.weights[i] > .5 for i in e.fragment.atoms) and e.share == len(e.fragment.atoms) / 17
     assert e.fragment_value is None or e.fragment_value == property_oracle("QED")(e.fragment.smiles)
-    assert "<svg" in e._repr_html_() and "xmlns" not in e._repr_html_() and "xmlns" in e.svg()
+    shown = e._repr_mimebundle_()
+    assert set(shown) == {"text/plain", "image/svg+xml", "image/png"} and shown["text/plain"] == str(e) and "xmlns" in e.svg()
+    assert "".join(smiles.split()) in "".join(text.text for text in ElementTree.fromstring(shown["image/svg+xml"]).iter("{http://www.w3.org/2000/svg}text"))
     assert len(str(e).splitlines()) >= 17 and "QED (exact)" in str(e)
     with pytest.raises(dataclasses.FrozenInstanceError):
         e.smiles = "C"
@@ -113,8 +116,9 @@ def test_text_stays_text():
     fragment = types.SimpleNamespace(smiles=None, atoms=(), reason="<script>")
     e = explain.MoleculeExplanation("C", (.2,), .5, 0, fragment, 1.)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(explain.MoleculeExplanation, "svg", lambda self: "<svg xmlns='a' xmlns:b=\"c\" id='d'/>")
-        assert e._repr_html_().startswith("<svg id='d'/><pre>") and "<script>" not in e._repr_html_()
+        patch.setattr(explain.MoleculeExplanation, "svg", lambda self: "<svg xmlns='a' xmlns:b=\"c\" id='d' width='300' height='200'/>")
+        picture = e._repr_mimebundle_()["image/svg+xml"]
+        assert "<svg x=\"0\" y=\"0\" id='d'" in picture and "&lt;script&gt;" in picture and "<script>" not in picture
 
 
 # ---- one model per property

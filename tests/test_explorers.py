@@ -1,4 +1,5 @@
 """What the explorers share: state, view, training in the background, static page."""
+import io
 import json
 import pathlib
 import re
@@ -8,11 +9,12 @@ import threading
 import time
 
 import pytest
+from PIL import Image
 
 import gib_nb.explorers
 from gib_nb.explorers.app import TABS, Page, build_assets, page_notebook, voila_command
 from gib_nb.explorers.base import STYLE, Control, Explorer, LiveRun, PlotView, find_chromium, photograph, static_page, static_states
-from gib_nb.plots import figure
+from gib_nb.plots import BLUE, GREEN, ORANGE, PURPLE, RED, THEME, figure
 
 ROOT = pathlib.Path(__file__).parents[1]
 ALL = [getattr(gib_nb.explorers, name) for name in TABS.values()]
@@ -345,6 +347,9 @@ def test_photograph():
         pytest.skip("no Chromium found: apt-get install chromium")
     picture = Line().snapshot()
     assert picture.startswith(b"\x89PNG") and len(picture) > 3000
+    stripes = "".join(f'<div style="background: {colour}; height: 9px; width: 300px"></div>' for colour in (BLUE, ORANGE, GREEN, RED, PURPLE))
+    pixels = {pixel for _, pixel in Image.open(io.BytesIO(photograph(f'<body data-height="80">{stripes}', 400))).convert("RGB").getcolors(10**6)}
+    assert {tuple(bytes.fromhex(colour[1:])) for colour in (BLUE, ORANGE, GREEN, RED, PURPLE)} <= pixels
 
 
 def test_without_chromium_there_is_no_picture(monkeypatch):
@@ -443,11 +448,18 @@ def test_page_listens_on_this_computer_alone():
 
 
 def test_colours_are_readable():
-    "Text on white has a contrast of at least 4.5."
+    "Text has a contrast of at least 4.5 to its ground, in a light page and in a dark one."
     def light(colour):
         parts = [int(colour[i:i + 2], 16) / 255 for i in (1, 3, 5)]
         red, green, blue = (v / 12.92 if v <= .03928 else ((v + .055) / 1.055) ** 2.4 for v in parts)
         return .2126 * red + .7152 * green + .0722 * blue
-    colours = [value if len(value) == 7 else "#" + "".join(2 * c for c in value[1:]) for value in re.findall(r"(?<!-)color: (#\w+)", STYLE)]
-    assert colours and all(1.05 / (light(colour) + .05) >= 4.5 for colour in colours)
+    def contrast(one, other):
+        dark, bright = sorted((light(one), light(other)))
+        return (bright + .05) / (dark + .05)
+    colours = {name: (on_light, on_dark) for name, on_light, on_dark in re.findall(r"--gib-([\w-]+): light-dark\((#\w{6}), (#\w{6})\)", THEME)}
+    assert {"ink", "soft-ink", "alert-ink", "link"} < set(colours)
+    for theme in (0, 1):
+        assert all(contrast(colours[name][theme], colours["ground"][theme]) >= 4.5 for name in ("ink", "soft-ink", "alert-ink", "link"))
+        assert contrast(colours["ink"][theme], colours["alert"][theme]) >= 4.5
+    assert re.findall(r"(?<![\w-])color: *(#\w+)", STYLE) == []  # an ink of its own would be unreadable in one of the two
 

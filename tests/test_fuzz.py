@@ -206,7 +206,7 @@ def test_smiles(chemist, text):
         e = explain_smiles(text, chemist, "QED" if len(text) < 1000 else None)
         assert len(e.weights) > 0 and all(0 <= weight <= 1 for weight in e.weights) and math.isfinite(e.prediction) and 0 <= e.share <= 1
         assert e.value is None or math.isfinite(e.value)
-        assert "<svg" in e._repr_html_() if len(text) < 1000 else True
+        assert "<svg" in e._repr_mimebundle_()["image/svg+xml"] if len(text) < 1000 else True
 
 
 WORDS = ["train", "explain", "sweep", "reproduce", "app", "--help", "--version", "--beta", "--epochs", "--out", "--limit", "--folds", "--fold", "--seed", "--model", "--property", "QED", "--threshold", "--jobs", "--dask",

@@ -1,7 +1,9 @@
 """The two halves of the project agree: settings, notebooks and package."""
+import base64
 import configparser
 import filecmp
 import importlib
+import io
 import json
 import pathlib
 import re
@@ -9,8 +11,13 @@ import shutil
 import subprocess
 import sys
 import tomllib
+import xml.etree.ElementTree as ElementTree
 
+import numpy as np
 import pytest
+from PIL import Image
+
+from gib_nb import plots
 
 ROOT = pathlib.Path(__file__).parents[1]
 NOTEBOOKS = sorted(path for path in (ROOT / "nbs").rglob("*.ipynb") if ".ipynb_checkpoints" not in path.parts)
@@ -79,6 +86,54 @@ def test_notebook_is_fit_to_commit(path):
             assert output["output_type"] != "error", "".join(cell["source"])
             assert "application/vnd.jupyter.widget-view+json" not in output.get("data", {})
     assert not re.search(r"/(home|root|tmp|work|Users)/\w", path.read_text())
+
+
+def outputs(path):
+    "Format -> content of each output of a notebook that has formats."
+    for cell in json.loads(path.read_text())["cells"]:
+        for output in cell.get("outputs", []):
+            if "data" in output:
+                yield {kind: "".join(content) if isinstance(content, list) else content for kind, content in output["data"].items()}
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_pictures_are_shown_before_anything_runs(path):
+    "JupyterLab removes <svg> from the HTML of a notebook that it does not trust, and shows no image/svg+xml of it; a PNG it shows."
+    for data in outputs(path):
+        assert "<svg" not in data.get("text/html", "")
+        if "image/svg+xml" in data or "application/vnd.plotly.v1+json" in data:
+            assert base64.b64decode(data["image/png"]).startswith(b"\x89PNG")
+        if "image/svg+xml" in data:
+            assert ElementTree.fromstring(data["image/svg+xml"]).tag == "{http://www.w3.org/2000/svg}svg"
+
+
+def house_colours(png):
+    "Which of the house colors a PNG has exactly."
+    pixels = {tuple(pixel) for pixel in np.unique(np.asarray(Image.open(io.BytesIO(png)).convert("RGB")).reshape(-1, 3), axis=0).tolist()}
+    return {name for name in ("BLUE", "ORANGE", "GREEN", "RED", "PURPLE") if tuple(bytes.fromhex(getattr(plots, name)[1:])) in pixels}
+
+
+@pytest.mark.parametrize("path", [path for path in NOTEBOOKS if path.parent.name == "explorers" and path.stem != "app"], ids=lambda path: path.stem)
+def test_photographs_have_the_colours_of_the_legend(path):
+    "A text that speaks of an orange curve must not stand beside a brown one."
+    pictures = [base64.b64decode(data["image/png"]) for data in outputs(path) if "image/png" in data and "run the cell" in data.get("text/plain", "")]
+    assert pictures and all(house_colours(png) for png in pictures)
+    assert house_colours((ROOT / "docs" / "explorer.png").read_bytes()) >= {"BLUE", "ORANGE"}
+
+
+def test_packing_keeps_flat_colours():
+    "However many shades a picture has, areas and lines keep their color; only blended edges are rounded."
+    from tests.run_notebooks import packed
+    names = ("BLUE", "ORANGE", "GREEN", "RED", "PURPLE")
+    pixels = np.random.default_rng(0).integers(0, 256, (200, 300, 3)).astype(np.uint8)
+    for place, name in enumerate(names):
+        pixels[20:22, 50 * place:50 * place + 40] = tuple(bytes.fromhex(getattr(plots, name)[1:]))
+    whole = io.BytesIO()
+    Image.fromarray(pixels).save(whole, "PNG")
+    read = lambda png: np.asarray(Image.open(io.BytesIO(png)).convert("RGB")).astype(int)
+    for most, off in (((10**6,), 0), ((0,), 8), ((0, 0), 17), ((0, 0, 0), 25)):
+        small = packed(whole.getvalue(), most)
+        assert house_colours(small) == set(names) and np.abs(read(small) - pixels).max() <= off and len(small) <= len(whole.getvalue()) * (1 if off == 0 else .7)
 
 
 @pytest.mark.parametrize("path", [path for path in NOTEBOOKS if re.match(ROOM, path.name)], ids=lambda path: path.stem)

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['STYLE', 'Control', 'plotly_js', 'PlotView', 'LiveRun', 'Explorer', 'LiveView', 'introduction', 'control_widget',
            'widget_value', 'control_value', 'ExplorerView', 'static_states', 'static_page', 'find_chromium',
-           'photograph', 'fewer_colours']
+           'photograph']
 
 # %% ../../nbs/16_explorers.ipynb #b79cc958
 import base64
@@ -30,7 +30,7 @@ import anywidget
 import ipywidgets
 import traitlets
 
-from ..plots import figure
+from ..plots import THEME, figure
 from ..sweep import read_asset
 
 # %% ../../nbs/16_explorers.ipynb #5645b4d3
@@ -441,18 +441,20 @@ class LiveView:
             self.live.stop()
 
 # %% ../../nbs/16_explorers.ipynb #f5505199
-STYLE = """
-.gib-explorer { max-width: 1240px; font: 15px/1.45 system-ui, sans-serif; color: #222; }
+STYLE = THEME + """
+.gib-explorer { max-width: 1240px; font: 15px/1.45 system-ui, sans-serif; color: var(--gib-ink); }
 .gib-explorer h3 { margin: 4px 0 2px; font-size: 1.25rem; font-weight: 600; }
 .gib-explorer .gib-say { margin: 0 0 2px; max-width: 110ch; line-height: 1.4; font-size: 14px; }
-.gib-explorer .gib-problem { color: #A33B00; font-weight: 600; line-height: 1.4; font-size: 14px; overflow-wrap: anywhere; }
-.gib-explorer svg { max-width: 100%; height: auto; }
+.gib-explorer .gib-problem { color: var(--gib-alert-ink); font-weight: 600; line-height: 1.4; font-size: 14px; overflow-wrap: anywhere; }
+.gib-explorer svg { max-width: 100%; height: auto; } .gib-explorer :is(.gib-plot, svg) { border-radius: 6px; } .gib-explorer .gib-plot { overflow: hidden; }
+.gib-explorer .widget-html-content, .gib-explorer .gib-panel { overflow-x: auto; }
 .gib-table { border-collapse: collapse; margin: 6px 0; font-variant-numeric: tabular-nums; line-height: 1.3; font-size: 14px; }
-.gib-table th, .gib-table td { padding: 3px 12px 3px 0; text-align: left; border-bottom: 1px solid #e2e2e2; font-weight: 400; }
-.gib-table th { color: #444; font-weight: 600; } .gib-table td + td, .gib-table th + th { text-align: right; padding-left: 12px; }
+.gib-table th, .gib-table td { padding: 3px 12px 3px 0; text-align: left; border-bottom: 1px solid var(--gib-rule, #ddd); font-weight: 400; }
+.gib-table th { color: var(--gib-soft-ink); font-weight: 600; } .gib-table td + td, .gib-table th + th { text-align: right; padding-left: 12px; }
 .gib-grid { width: 100%; table-layout: fixed; border-spacing: 1px; line-height: 1.2; font-size: 13px; font-variant-numeric: tabular-nums; }
-.gib-grid td { height: 2.1em; padding: 2px 0; text-align: center; } .gib-grid th { padding: 2px; color: #444; font-weight: 400; text-align: center; }
-.gib-note { color: #444; font-size: 13px; line-height: 1.4; }
+.gib-grid td { height: 2.1em; padding: 2px 0; text-align: center; } .gib-grid th { padding: 2px; color: var(--gib-soft-ink); font-weight: 400; text-align: center; }
+:is(.gib-table, .gib-grid) td[style*="background"] { color: var(--gib-paper-ink, #222); }
+.gib-note { color: var(--gib-soft-ink); font-size: 13px; line-height: 1.4; }
 """
 
 def introduction(explorer: Explorer) -> str:  # HTML
@@ -496,16 +498,17 @@ class ExplorerView:
         self._say_problems()
         for control in explorer.controls:
             self.controls[control.name].observe(functools.partial(self._moved, control), "value")
-        rows = [ipywidgets.HBox([self.panels[name] for name in row], layout={"width": "100%", "align_items": "flex-start"}) for row in explorer.arrangement]
+        across = {"width": "100%", "flex_flow": "row wrap", "align_items": "flex-start", "grid_gap": "8px"}
+        rows = [ipywidgets.HBox([self.panels[name] for name in row], layout=across) for row in explorer.arrangement]
         self.box = ipywidgets.VBox([ipywidgets.HTML(f"<style>{STYLE}</style>{introduction(explorer)}"), self._control_box(), self.message, *rows,
-                                    *([self.live.box] if self.live else [])])
+                                    *([self.live.box] if self.live else [])], layout={"grid_gap": "6px"})
         self.box.add_class("gib-explorer")
 
     def _panel(self, name, content):
-        layout = {"flex": "1 1 0%", "min_width": "0"}
+        layout = {"flex": "1 1 0%"}  # a row is shared out, but nothing is cut: a table keeps its width, and what has no room moves below
         if isinstance(content, str):
-            return ipywidgets.HTML(content, layout=layout)
-        return PlotView(content, f"{self.explorer.title}: {name}", self._clicked, layout=layout)
+            return ipywidgets.HTML(content, layout=layout | {"min_width": "min-content"})
+        return PlotView(content, f"{self.explorer.title}: {name}", self._clicked, layout=layout | {"min_width": "240px"})
 
     def _control_box(self):
         items = []
@@ -621,7 +624,7 @@ async function show() {
     shown[name] = contents[k];
     const content = page.contents[contents[k]], box = boxes[name];
     if (typeof content === "string") { box.innerHTML = content; continue; }
-    const first = !box.data;
+    const first = !box.data; box.classList.add("gib-plot");
     await Plotly.react(box, structuredClone(content.data), structuredClone(content.layout), {responsive: true, displayModeBar: false});
     box.setAttribute("role", "img"); box.setAttribute("aria-label", `${document.title}: ${name}`);
     if (first) box.on("plotly_click", ({points}) => { const name = points.map((p) => p.customdata).find((v) => v in at); if (name) move(name, 1 - at[name]); });
@@ -632,11 +635,11 @@ show().then(() => { document.body.dataset.height = Math.ceil(root.getBoundingCli
 """
 
 _PAGE_STYLE = """
-body { margin: 0; background: #fff; } #gib-root { margin: 0 auto; padding: 12px 16px; box-sizing: border-box; }
+body { margin: 0; } #gib-root { margin: 0 auto; padding: 12px 16px; box-sizing: border-box; }
 .gib-controls { display: flex; flex-wrap: wrap; gap: 6px 26px; align-items: center; margin: 10px 0 6px; }
 .gib-controls > span { display: inline-flex; gap: 8px; align-items: center; } .gib-controls input[type=range] { width: 200px; accent-color: #0072B2; }
 .gib-controls output { min-width: 4.5em; font-variant-numeric: tabular-nums; }
-.gib-row { display: flex; flex-wrap: wrap; align-items: flex-start; } .gib-panel { flex: 1 1 0; min-width: min(300px, 100%); }
+.gib-row { display: flex; flex-wrap: wrap; align-items: flex-start; gap: 8px; } .gib-row + .gib-row { margin-top: 8px; } .gib-panel { flex: 1 1 0; min-width: min(300px, 100%); }
 """
 
 # %% ../../nbs/16_explorers.ipynb #728148d0
@@ -649,7 +652,7 @@ def static_page(
     data = json.dumps(static_states(explorer, over, now=now), separators=(",", ":")).replace("<", "\\u003c")
     return (f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
             f"<title>{html.escape(explorer.title)}</title><style>{STYLE}{_PAGE_STYLE}</style><script>{plotly_js().decode()}</script></head>"
-            f'<body><div id="gib-root" class="gib-explorer">{introduction(explorer)}</div>'
+            f'<body class="gib-page"><div id="gib-root" class="gib-explorer">{introduction(explorer)}</div>'
             f'<script type="application/json" id="gib-data">{data}</script><script>{_PAGE_JS}</script></body></html>')
 
 # %% ../../nbs/16_explorers.ipynb #33ca43a2
@@ -675,16 +678,4 @@ def photograph(
         dom = run([*command, f"--window-size={width},900", "--dump-dom", file.as_uri()]).stdout
         height = dom.split('data-height="')[1].split('"')[0]
         run([*command, f"--window-size={width},{height}", f"--screenshot={picture}", file.as_uri()])
-        return fewer_colours(picture.read_bytes())
-
-def fewer_colours(
-    picture: bytes,    # PNG
-    colours: int = 64,
-) -> bytes:            # PNG with a palette, a third of the size
-    "Save a picture of a page, which has few colours anyway, with a palette."
-    import io
-
-    from PIL import Image
-    small = io.BytesIO()
-    Image.open(io.BytesIO(picture)).convert("RGB").quantize(colours, dither=Image.Dither.NONE).save(small, "PNG", optimize=True)
-    return small.getvalue()
+        return picture.read_bytes()

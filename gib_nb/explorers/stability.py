@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['WARMUPS', 'RAMPS', 'ALPHAS', 'SEEDS', 'SHAPE', 'BETA', 'FULL', 'MEASURES', 'OUTCOMES', 'CURVE_WORDS', 'CURVES',
            'stability_config', 'watched_training', 'shown_graphs', 'measured', 'stability_cell', 'drawn_graph',
-           'build_sweep', 'outcome', 'seed_columns', 'curve_figure', 'map_table', 'outcome_table', 'outcome_words',
-           'train_live', 'StabilityExplorer']
+           'build_sweep', 'outcome', 'seed_drawings', 'seed_columns', 'curve_figure', 'map_table', 'outcome_table',
+           'outcome_words', 'train_live', 'StabilityExplorer']
 
 # %% ../../nbs/explorers/stability.ipynb #fb739552
 import functools
@@ -135,6 +135,15 @@ def outcome(row: dict) -> str:
     return "finds the motif" if min(row["accuracy"], row["auc"]) >= .9 else "blurred"
 
 # %% ../../nbs/explorers/stability.ipynb #0210db5c
+def seed_drawings(
+    row: dict,           # of one seed
+    graphs: list[dict],  # from `drawn_graph`
+) -> list:  # of `Drawing`
+    "The nodes that the model of one seed keeps, in each graph."
+    return [draw_graph(drawn["edges"], p, positions=np.array(drawn["places"]) * SHAPE, true_nodes=drawn["motif"], size=SHAPE,
+                       title=f"{drawn['label']}, seed {row['seed']}") for drawn, p in zip(graphs, row["p"])]
+
+
 def seed_columns(
     rows: list[dict],    # one for each seed
     graphs: list[dict],  # from `drawn_graph`
@@ -142,12 +151,10 @@ def seed_columns(
     "What each seed ended in, its scores, and the nodes that its model keeps."
     columns = []
     for row in rows:
-        name = outcome(row)
-        pictures = "".join(draw_graph(drawn["edges"], p, positions=np.array(drawn["places"]) * SHAPE, true_nodes=drawn["motif"], size=SHAPE,
-                                      title=f"{drawn['label']}, seed {row['seed']}") for drawn, p in zip(graphs, row["p"]))
+        name, pictures = outcome(row), "".join(seed_drawings(row, graphs))
         columns.append(f'<div><b style="white-space:nowrap;font-size:11px"><span style="color:{OUTCOMES[name][0]}">●</span> {name}</b><br/>accuracy {row["accuracy"]:.2f}<br/>edge AUC {row["auc"]:.2f}'
                        f'{pictures}seed {row["seed"]}</div>')
-    return ('<div style="display:grid;grid-template-columns:repeat(auto-fit,minmax(110px,1fr));gap:4px;text-align:center;font-size:13px;line-height:1.35">'
+    return ('<div style="display:grid;grid-template-columns:repeat(auto-fit,minmax(128px,1fr));gap:4px;text-align:center;font-size:13px;line-height:1.35">'
             f'{"".join(columns)}</div>')
 
 # %% ../../nbs/explorers/stability.ipynb #45b470fb

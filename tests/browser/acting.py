@@ -91,3 +91,26 @@ def nameless(page):
       const all = [...document.querySelectorAll(".gib-explorer :is(input, select, button, textarea, [role=slider])")].filter((e) => e.offsetParent !== null);
       return JSON.stringify(all.filter((e) => !named(e)).map((e) => e.outerHTML.slice(0, 200)));
     }"""))
+
+
+def cut(page):
+    "Tables of visible explorers that are wider than the place they have."
+    return page.evaluate("""() => [...document.querySelectorAll(".gib-explorer table")].filter((e) => e.offsetParent !== null).map((e) =>
+      [e.textContent.slice(0, 40), e.getBoundingClientRect().right - e.closest(".gib-panel, .widget-html-content").getBoundingClientRect().right]).filter(([, over]) => over > 1)""")
+
+
+def unreadable(page, least=3):
+    "Words of explorers whose contrast to what is behind them is below `least`; those in pictures stand on white and are left out."
+    return page.evaluate(r"""(least) => {
+      const number = (text) => { const canvas = document.createElement("canvas").getContext("2d"); canvas.fillStyle = text; canvas.fillRect(0, 0, 1, 1); return [...canvas.getImageData(0, 0, 1, 1).data]; };
+      const light = (colour) => { const [r, g, b] = colour.slice(0, 3).map((c) => c / 255).map((c) => c <= .03928 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4); return .2126 * r + .7152 * g + .0722 * b; };
+      const ground = (e) => { for (; e; e = e.parentElement) { const found = number(getComputedStyle(e).backgroundColor); if (found[3] > 200) return found; } return number("Canvas"); };
+      const wrong = [];
+      for (const e of document.querySelectorAll(".gib-explorer, .gib-explorer *")) {
+        const words = [...e.childNodes].filter((n) => n.nodeType === 3).map((n) => n.textContent.trim()).join(" ").trim();
+        if (!/\p{L}/u.test(words) || e.closest("svg, .gib-plot, style, option, :disabled") || e.offsetParent === null) continue;
+        const [dark, bright] = [light(number(getComputedStyle(e).color)), light(ground(e))].sort((a, b) => a - b);
+        if ((bright + .05) / (dark + .05) < least) wrong.push([words.slice(0, 60), getComputedStyle(e).color, (bright + .05) / (dark + .05)]);
+      }
+      return wrong;
+    }""", least)

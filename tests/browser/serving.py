@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 
-from gib_nb.explorers.app import page_notebook, voila_command
+from gib_nb.explorers.app import page_notebook, voila_command, voila_environment
 from gib_nb.explorers.base import find_chromium
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -23,13 +23,13 @@ def free_port():
 
 
 @contextlib.contextmanager
-def serving(command, port, folder, patience=600):
+def serving(command, port, folder, patience=600, environment=os.environ):
     "Run a server in a session of its own; all that it started is gone afterwards."
     log = folder / "server.log"
     private = {"JUPYTER_CONFIG_DIR": str(folder / "config"), "JUPYTER_PREFER_ENV_PATH": "1", "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1",
                "JUPYTERLAB_SETTINGS_DIR": str(folder / "settings"), "JUPYTERLAB_WORKSPACES_DIR": str(folder / "workspaces"), "PYTHONPATH": str(ROOT)}
     with log.open("w") as lines:
-        server = subprocess.Popen(command, cwd=folder, stdout=lines, stderr=subprocess.STDOUT, env=os.environ | private, start_new_session=True)
+        server = subprocess.Popen(command, cwd=folder, stdout=lines, stderr=subprocess.STDOUT, env=environment | private, start_new_session=True)
     try:
         end = time.monotonic() + patience
         while not _listening(port):
@@ -64,7 +64,7 @@ def page_server(folder, source=None):
         text = json.dumps(record)
     notebook.write_text(text)
     port = free_port()
-    return serving(voila_command(notebook, port), port, folder)
+    return serving(voila_command(notebook, port), port, folder, environment=voila_environment())
 
 
 def lab_server(folder, root=ROOT / "nbs"):

@@ -24,12 +24,24 @@ RUN = """async (cells) => {
   for (let i = 0; i < cells; i++) jupyterapp.commands.execute("notebook:run-cell-and-select-next");
 }"""
 
+EVERY_CELL = "const box = document.querySelector('.jp-WindowedPanel-outer'); if (box) box.scrollTop = (box.scrollTop + 300) % box.scrollHeight;"  # cells out of sight are not drawn
+
 
 def open_notebook(page, lab, path):
     page.goto(f"{lab}/lab/tree/{path}?reset", wait_until="domcontentloaded")
     page.wait_for_function("() => globalThis.jupyterapp?.shell.currentWidget?.content?.widgets?.length > 1")
     page.add_locator_handler(page.locator(".jp-Dialog .jp-mod-accept").first, lambda accept: accept.click())
     page.evaluate(READY)
+
+
+@pytest.mark.parametrize("name", ["lessons/06_one_piece", "lessons/08_molecules", "start_here", "15_plots", "explorers/stability"])
+def test_pictures_are_there_before_anything_runs(page, lab, name):
+    "A notebook of someone else's is not trusted; its pictures are shown all the same."
+    page.goto(f"{lab}/lab/tree/{name}.ipynb?reset", wait_until="domcontentloaded")
+    page.locator(".jp-Notebook .jp-Cell").first.wait_for()
+    page.wait_for_function(f"() => {{ {EVERY_CELL} return [...document.querySelectorAll('.jp-OutputArea img')].some((e) => e.naturalWidth > 50 && e.clientHeight > 20); }}")
+    said = page.locator(".jp-Notebook").inner_text()
+    assert "node 0 (" not in said and "untrusted" not in said
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)

@@ -3,7 +3,7 @@ import pytest
 
 from gib_nb.explorers.app import TABS
 
-from .acting import PATIENCE_MS, SHOWN, changes, drawn, move, nameless, open_page, open_tab, sliders, type_smiles, until
+from .acting import PATIENCE_MS, SHOWN, changes, cut, drawn, move, nameless, open_page, open_tab, sliders, type_smiles, unreadable, until
 
 TRAINING = [title for title in TABS if title in ("β", "T, inner steps", "Case study", "Stability")]
 
@@ -16,8 +16,32 @@ def test_every_tab_answers_to_its_slider(page, voila, title):
     move(page, slider)
     assert page.evaluate("document.documentElement.scrollWidth") <= 1280
     assert page.locator("pre:visible, code:visible").count() == 0  # no code
-    assert nameless(page) == []
+    assert nameless(page) == [] and cut(page) == [] and unreadable(page) == []
     assert page.problems == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_is_dark_where_the_system_is(browser, voila, scheme):
+    context = browser.new_context(viewport={"width": 1366, "height": 768}, color_scheme=scheme)
+    page = context.new_page()
+    page.set_default_timeout(60_000)
+    open_page(page, voila)
+    for title in ("β", "Classical bottleneck", "Stability"):
+        open_tab(page, title)
+        ground = page.evaluate(r"() => getComputedStyle(document.body).backgroundColor.match(/\d+/g).map(Number).slice(0, 3)")
+        assert max(ground) < 60 if scheme == "dark" else min(ground) > 240
+        assert unreadable(page) == [] and cut(page) == []
+    context.close()
+
+
+def test_the_page_asks_no_other_host(browser, voila):
+    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    page, asked = context.new_page(), []
+    context.on("request", lambda request: asked.append(request.url))
+    open_page(page, voila)
+    open_tab(page, "Molecules")
+    context.close()
+    assert len(asked) > 5 and [url for url in asked if not url.startswith((voila, "data:", "blob:"))] == []
 
 
 def test_a_slider_can_be_dragged(page, voila):

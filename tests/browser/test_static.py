@@ -2,6 +2,9 @@
 import pytest
 
 import gib_nb.explorers
+from gib_nb.explorers.base import static_page
+
+from .acting import unreadable
 
 SHOWN = "() => [...document.querySelectorAll('.gib-panel')].map((e) => e.data ? JSON.stringify([e.data, e.layout.shapes]) : e.innerHTML).join()"
 CASES = {"BetaExplorer": ("beta", "seed"), "InnerStepsExplorer": None, "CaseStudyExplorer": None, "ConnectivityExplorer": None,
@@ -24,3 +27,18 @@ def test_the_file_answers_offline(page, tmp_path, name):
     page.wait_for_function(f"(before) => ({SHOWN})() !== before", arg=before)
     assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
     assert page.problems == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", ["InnerStepsExplorer", "InformationBottleneckExplorer", "StabilityExplorer"])
+def test_words_are_readable_in_both_themes(browser, tmp_path, name, scheme):
+    (tmp_path / "explorer.html").write_text(static_page(getattr(gib_nb.explorers, name)(), now=True))
+    context = browser.new_context(viewport={"width": 1366, "height": 768}, color_scheme=scheme)
+    page = context.new_page()
+    page.goto((tmp_path / "explorer.html").as_uri())
+    page.wait_for_function("() => document.body.dataset.height")
+    ink = "() => getComputedStyle(document.querySelector('.gib-explorer')).color"
+    assert unreadable(page) == [] and page.evaluate(ink) == {"light": "rgb(34, 34, 34)", "dark": "rgb(230, 230, 230)"}[scheme]
+    page.evaluate("() => { document.body.dataset.jpThemeLight = 'false'; }")  # the theme of JupyterLab comes before that of the system
+    assert page.evaluate(ink) == "rgb(230, 230, 230)"
+    context.close()
