@@ -14,6 +14,7 @@ import torch
 from torch import nn
 from torch_geometric.nn.models import GAT, GCN, GIN, GraphSAGE
 
+from .mi import check_counts
 from .reproducible import LocalRandomness
 
 # %% ../nbs/05_backbones.ipynb #9070817a
@@ -151,6 +152,7 @@ def readout(
 # %% ../nbs/05_backbones.ipynb #77cdec7a
 def two_layers(in_channels: int, hidden_channels: int, out_channels: int, dropout: float = 0.) -> nn.Sequential:
     "Rows [N, in_channels] → logits or values [N, out_channels]."
+    check_counts(1, in_channels=in_channels, hidden_channels=hidden_channels, out_channels=out_channels)
     return nn.Sequential(nn.Linear(in_channels, hidden_channels), nn.ReLU(), nn.Dropout(dropout), nn.Linear(hidden_channels, out_channels))
 
 

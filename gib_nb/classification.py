@@ -18,6 +18,7 @@ import numpy as np
 from .backbones import BACKBONES
 from .baselines import NetworkTrainer, random_half
 from .data import GraphDataset, load_dataset
+from .explain import mean_text
 from .trainer import GIBTrainer, schedule
 
 # %% ../nbs/11_classification.ipynb #1e04f0ca
@@ -130,20 +131,19 @@ def accuracy_table(
     "Mean ± standard deviation of the test accuracy over the folds (and seeds, where there are several), with the paper's where it has one."
     import pandas as pd
     cells, datasets = chosen(rows), list(dict.fromkeys(row["dataset"] for row in rows))
-    text = lambda pair: "" if pair is None else "{:.3f} ± {:.3f}".format(*pair)
-    of = lambda found: None if found is None else (np.mean([row["accuracy"] for row in found]), np.std([row["accuracy"] for row in found], ddof=1) if len(found) > 1 else 0.)
+    paper = lambda pair: "" if pair is None else "{:.3f} ± {:.3f}".format(*pair)
     table = {}
     methods = [method for method in METHODS if any((dataset, method) in cells for dataset in datasets)]
     for dataset in datasets:
-        table[dataset] = {method: text(of(cells.get((dataset, method)))) for method in methods}
-        table[f"{dataset}, paper"] = {method: text(PAPER.get(method, {}).get(dataset)) for method in methods}
+        table[dataset] = {method: mean_text([row["accuracy"] for row in cells.get((dataset, method), ())]) for method in methods}
+        table[f"{dataset}, paper"] = {method: paper(PAPER.get(method, {}).get(dataset)) for method in methods}
     return pd.DataFrame(table)
 
 def paired(
     rows: list[dict],  # cells of the sweep
     method: str,
     baseline: str,     # a method with the same folds
-) -> dict:             # dataset → mean difference of accuracy, its standard deviation over the folds, two-sided p
+) -> dict:             # dataset → mean difference of accuracy, its standard deviation over the folds (None for a single one), two-sided p
     "Difference of two methods on the same folds, each the mean over its seeds, with the paired t-test: an optimist, since the training sets of the folds overlap."
     from scipy.stats import ttest_rel
     cells, result = chosen(rows), {}
@@ -158,7 +158,7 @@ def paired(
             raise ValueError(f"expected {method} and {baseline} on the same folds of {dataset} (got {sorted(by_fold[0])} and {sorted(by_fold[1])})")
         a, b = (np.array([np.mean(found[fold]) for fold in sorted(found)]) for found in by_fold)
         p = float(ttest_rel(a, b).pvalue) if len(a) > 1 and (a != b).any() else 1.
-        result[dataset] = {"difference": float((a - b).mean()), "std": float((a - b).std(ddof=1)) if len(a) > 1 else 0., "p": p}
+        result[dataset] = {"difference": float((a - b).mean()), "std": float((a - b).std(ddof=1)) if len(a) > 1 else None, "p": p}
     return result
 
 # %% ../nbs/11_classification.ipynb #0e39a325
@@ -166,11 +166,12 @@ def report(
     rows: list[dict],  # cells of the sweep
 ) -> str:
     "The table, and every GIB against its backbone, by mean and by sum."
+    spread_of = lambda deviation: "" if deviation is None else f" ± {deviation:.3f}"
     lines = [accuracy_table(rows).to_string(), "", "difference on the same folds, mean ± standard deviation, p of the paired t-test"]
     for name in TITLES.values():
         for baseline in (name, f"{name}, sum"):
             for dataset, found in paired(rows, f"{name}+GIB", baseline).items():
-                lines.append(f"{dataset}: {name}+GIB − {baseline}  {found['difference']:+.3f} ± {found['std']:.3f}  p = {found['p']:.2f}")
+                lines.append(f"{dataset}: {name}+GIB − {baseline}  {found['difference']:+.3f}{spread_of(found['std'])}  p = {found['p']:.2f}")
     return "\n".join(lines)
 
 # %% ../nbs/11_classification.ipynb #deb255e9

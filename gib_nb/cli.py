@@ -64,6 +64,7 @@ OPTIONS = {
         "assign": "what gets a probability, nodes or edges; edges and the next two need --encode-again",
         "generator_layers": "how many edges far the generator looks, 0 for features alone (none: as --num-layers)",
         "stochastic": "train on masks that are drawn with these probabilities",
+        "mask_features": "nodes outside the subgraph lose their features too, not only their messages; needs --encode-again",
         "independent": "in the warm-up the classifier learns alone, from random masks, and afterwards the generator alone; needs --encode-again",
     },
     "what the bottleneck asks for": {

@@ -21,6 +21,7 @@ from torch_geometric.data import Batch, Data
 from .backbones import make_backbone
 from .baselines import NetworkTrainer, TopAttention, top_share
 from .data import GraphDataset, denoising_dataset, to_line_graph
+from .explain import mean_text
 from .masked import EdgeGenerator, undirected
 from .reproducible import LocalRandomness
 from .trainer import CollapseWarning, GIBTrainer, schedule
@@ -241,7 +242,7 @@ def report(
         known = [score for score in scores if any(score in row for row in mine)]
         for method in dict.fromkeys(row["method"] for row in mine):
             values = {scores[score]: [row[score] for row in mine if row["method"] == method and score in row] for score in known}
-            table[method] = {title: f"{np.mean(found):.3f} ± {np.std(found, ddof=1) if len(found) > 1 else 0:.3f}" if found else "" for title, found in values.items()}
+            table[method] = {title: mean_text(found) for title, found in values.items()}
         texts.append(f"{dataset}, {len({row['seed'] for row in mine})} seeds, mean ± standard deviation\n{pd.DataFrame(table).T.to_string()}")
     return "\n\n".join(texts)
 

@@ -17,6 +17,7 @@ from torch_geometric.explain.algorithm.utils import clear_masks, set_masks
 from torch_geometric.nn import MessagePassing
 
 from .backbones import GraphClassifier
+from .mi import check_counts
 from .model import GIB, both_ends
 
 # %% ../nbs/07b_masked.ipynb #b4876363
@@ -63,6 +64,7 @@ class EdgeGenerator(nn.Module):
                  hidden: int = 64,  # hidden units
                  ):
         super().__init__()
+        check_counts(1, channels=channels, hidden=hidden)
         self.score = nn.Sequential(nn.Linear(2 * channels, hidden), nn.ReLU(), nn.Linear(hidden, 1))
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
@@ -105,7 +107,10 @@ class MaskedGIB(GIB):
                  generator_layers: int | None = None,  # how many edges far the generator looks, 0: features alone; None: num_layers
                  mask_features: bool = False,  # nodes that are out lose their features too, not only their messages
                  ):
+        if assign not in ("nodes", "edges"):
+            raise ValueError(f'expected assign "nodes" or "edges" (got {assign!r})')
         sight = num_layers if generator_layers is None else generator_layers
+        check_counts(0, generator_layers=sight)
         backbone = backbone if sight else FeatureEncoder(in_channels, hidden_channels)
         super().__init__(in_channels, out_channels, backbone, hidden_channels, max(sight, 1), dropout, norm, readout)
         self.stochastic, self.mask_features = stochastic, mask_features

@@ -4,10 +4,10 @@
 
 # %% auto #0
 __all__ = ['BOUNDS', 'OBJECTIVES', 'FEWEST_PAIRS', 'LEARNING_RATES', 'SHIFTS', 'log_mean_exp', 'dv_loss', 'check_floating',
-           'StatisticsNetwork', 'SeparableNetwork', 'negative_pairs', 'parse_negatives', 'check_critic_inputs',
-           'dv_value', 'ShiftPairs', 'shift_gradients', 'all_gradients', 'perm_gradients', 'dedup_gradients',
-           'pair_gradients', 'value_and_gradient', 'frozen_dv', 'standardise', 'EmbeddingBank', 'check_finite',
-           'InnerLoop', 'cosine', 'nwj_loss', 'infonce_loss', 'smile_loss', 'jensen_shannon_loss',
+           'check_counts', 'StatisticsNetwork', 'SeparableNetwork', 'negative_pairs', 'parse_negatives',
+           'check_critic_inputs', 'dv_value', 'ShiftPairs', 'shift_gradients', 'all_gradients', 'perm_gradients',
+           'dedup_gradients', 'pair_gradients', 'value_and_gradient', 'frozen_dv', 'standardise', 'EmbeddingBank',
+           'check_finite', 'InnerLoop', 'cosine', 'nwj_loss', 'infonce_loss', 'smile_loss', 'jensen_shannon_loss',
            'linearized_nwj_loss', 'EstimateWarning', 'MemorisationWarning', 'MIEstimate', 'estimate_warnings',
            'check_pairs', 'as_samples', 'gaussian_ranks', 'heavy_tailed', 'held_out_value', 'estimate_value',
            'estimate_mi', 'labelled_graphs', 'GraphTask', 'graph_task', 'isomorphism_classes']
@@ -58,6 +58,12 @@ def _number_of_pairs(scores: Tensor) -> int:
     return len(scores)
 
 # %% ../nbs/01_mi.ipynb #706bb5c8
+def check_counts(least: int, **counts):
+    "Raise a ValueError that names the first count which is no integer, or below the least."
+    for name, value in counts.items():
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+            raise ValueError(f"expected {name} as an integer ≥ {least} (got {value!r})")
+
 class StatisticsNetwork(nn.Module):
     "One-hidden-layer critic f(x, y) on vectors or on embeddings of graph and subgraph, [N, d] × [N, e] → [N]."
     def __init__(self,
@@ -67,6 +73,7 @@ class StatisticsNetwork(nn.Module):
                  generator: torch.Generator | None = None,  # source of the initial weights
                  ):
         super().__init__()
+        check_counts(1, x_dim=x_dim, y_dim=y_dim, hidden=hidden)
         self.x_dim, self.y_dim, self.hidden = x_dim, y_dim, hidden
         self.flat = nn.Parameter(torch.empty((x_dim + y_dim + 2) * hidden + 1))
         self.reset_parameters(generator)
@@ -114,6 +121,7 @@ class SeparableNetwork(nn.Module):
                  generator: torch.Generator | None = None,  # source of the initial weights
                  ):
         super().__init__()
+        check_counts(1, x_dim=x_dim, y_dim=y_dim, hidden=hidden, rank=rank)
         self.x_dim, self.y_dim = x_dim, y_dim
         tower = lambda width: nn.Sequential(nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU(),
                                             nn.Linear(hidden, rank + 1))
@@ -441,6 +449,8 @@ class InnerLoop:
                  reset: bool = False,         # start from new weights each time (the paper) instead of warm
                  generator: torch.Generator | None = None,  # minibatches and new weights
                  ):
+        check_counts(0, steps=steps)
+        check_counts(2, batch_size=batch_size)
         self.critic, self.steps, self.learning_rate, self.negatives = critic, steps, learning_rate, negatives
         self.batch_size, self.reset, self.generator = batch_size, reset, generator
         self.forget()
@@ -741,6 +751,9 @@ def estimate_mi(x: Tensor,               # [N, d] or [N], floating point: a tens
     A constant critic has the value 0. That is the answer, with a warning, where no check on the validation pairs lies above 0
     or where the held-out value is more than three standard errors below 0; other values below 0 are reported as they are."""
     _check_options(bound, critic, steps, checks, ranks)
+    check_counts(2, batch_size=batch_size)
+    if learning_rate is not None and not learning_rate > 0:
+        raise ValueError(f"expected learning_rate above 0, or None (got {learning_rate!r})")
     sides = dict(zip("xy", check_pairs(x, y)))
     tails = tuple(name for name, values in sides.items() if heavy_tailed(values))
     ranked = tails if ranks is None else ("x", "y") if ranks else ()

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from .backbones import check_batch, make_backbone, readout, two_layers
 from .connectivity import connectivity_loss
+from .mi import check_counts
 
 # %% ../nbs/07_model.ipynb #388ab958
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class SubgraphGenerator(nn.Module):
                  hidden: int = 16,  # hidden units
                  ):
         super().__init__()
+        check_counts(1, channels=channels, hidden=hidden)
         self.score = nn.Sequential(nn.Linear(channels, hidden), nn.Tanh(), nn.Linear(hidden, 1))
 
     def forward(self, x: Tensor) -> Tensor:

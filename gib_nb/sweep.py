@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['grid', 'code_version', 'cell_key', 'read_cell', 'finished_tasks', 'run_cells', 'completed', 'one_thread', 'frame',
-           'spread', 'mean_text', 'label_information', 'measure_run', 'shorten', 'train_cell', 'sweep', 'surroundings',
-           'asset_path', 'write_asset', 'read_asset']
+           'label_information', 'measure_run', 'shorten', 'train_cell', 'sweep', 'surroundings', 'asset_path',
+           'write_asset', 'read_asset']
 
 # %% ../nbs/14_sweep.ipynb #0f12fd27
 import ast
@@ -25,6 +25,8 @@ import pathlib
 import platform
 import warnings
 from contextlib import contextmanager
+
+from .explain import mean_text, spread  # noqa: F401, tables of sweeps are made with them
 
 # %% ../nbs/14_sweep.ipynb #ae2769aa
 def _choices(value):
@@ -177,22 +179,6 @@ def frame(
     "The rows as a tidy table; entries that are lists or dicts (histories, probabilities) are left out."
     import pandas
     return pandas.DataFrame([{name: value for name, value in row.items() if not isinstance(value, (list, dict))} for row in rows])
-
-def spread(
-    values,  # numbers; None and NaN do not count
-) -> tuple[float, float]:  # mean and standard deviation with N − 1 below it, NaN where there are none, or for the latter only one
-    "Mean and spread over seeds."
-    import numpy as np
-    kept = [value for value in values if value is not None and not math.isnan(value)]
-    return (float(np.mean(kept)) if kept else math.nan, float(np.std(kept, ddof=1)) if len(kept) > 1 else math.nan)
-
-def mean_text(
-    values,  # as in `spread`
-    form: str = ".3f",
-) -> str:
-    "Mean ± standard deviation; the mean alone for a single number, since one number has no spread; empty for none."
-    mean, deviation = spread(values)
-    return "" if math.isnan(mean) else f"{mean:{form}}" + ("" if math.isnan(deviation) else f" ± {deviation:{form}}")
 
 # %% ../nbs/14_sweep.ipynb #e09f98aa
 def label_information(

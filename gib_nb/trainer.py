@@ -784,6 +784,7 @@ class GIBTrainer(GraphEstimator):
         name = "custom" if self.backbone else backbone or config.backbone
         self.config = dataclasses.replace(config, backbone=name, **shorter_phases(settings, config))
         self.model: GIB | None = None
+        self.audit: dict | None = None  # of the masks, as from `audit_masks`; None before `fit`, and for a model of before there was one
 
     def get_params(self, deep: bool = True) -> dict:
         "All settings by name."

@@ -247,7 +247,7 @@ class BetaExplorer(Explorer):
         p = np.mean([graphs[self.graph - 1] for graphs in self.chosen(self.found["p"])], axis=0)
         mean, wide = spread([graphs[self.graph - 1] for graphs in self.chosen(self.found["predictions"])])
         guess = {"motif": "P(ring)", "MUTAG": "P(mutagenic)", "molecules": "Predicted QED"}[self.dataset]
-        return graph_picture(self.found["pictures"][self.graph - 1], p, self.beta, f"{guess} = {mean:.2f}" + (f" ± {wide:.2f}" if self.seed == "all" else ""))
+        return graph_picture(self.found["pictures"][self.graph - 1], p, self.beta, f"{guess} = {mean:.2f}" + (f" ± {wide:.2f}" if wide == wide else ""))
 
     def panel_plane(self):
         entropy = spread([seed["entropy"] for seed in self.found["trivial"]])[0]
