@@ -20,6 +20,17 @@ def test_every_tab_answers_to_its_slider(page, voila, title):
     assert page.problems == []
 
 
+def test_figures_follow_where_anywidget_has_given_up(page, voila):
+    "Its limit of two seconds, passed at once, after which it drops what the kernel sends."
+    page.add_init_script("AbortSignal.timeout = () => { const ending = new AbortController(); queueMicrotask(() => ending.abort()); return ending.signal; }")
+    open_page(page, voila)
+    move(page, sliders(page).last)
+    rev = page.evaluate("() => [...document.querySelectorAll('.gib-plot')].find((e) => e.offsetParent).dataset.rev")
+    sliders(page).last.press("ArrowLeft")
+    page.wait_for_function("(rev) => [...document.querySelectorAll('.gib-plot')].find((e) => e.offsetParent).dataset.rev > rev", arg=rev)
+    assert page.problems == []
+
+
 def test_a_slider_can_be_dragged(page, voila):
     open_page(page, voila)
     box = sliders(page).first.bounding_box()
