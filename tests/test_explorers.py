@@ -201,6 +201,15 @@ def live_threads():
     return [thread for thread in threading.enumerate() if thread.name == "gib-live"]
 
 
+def test_a_view_that_began_with_an_older_figure_gets_the_present_one(monkeypatch):
+    view, sent = PlotView(figure([], height=10)), []
+    view.show(figure([], height=20))
+    monkeypatch.setattr(view, "send_state", sent.append)
+    for message in ({"kind": "opened", "rev": 2}, {"kind": "opened"}, {"kind": "opened", "rev": 1}):
+        view._answer(view, message, [])
+    assert sent == ["spec"]
+
+
 def test_training_streams_and_stops_within_a_step():
     counting = Counting()
     live = counting.view.live

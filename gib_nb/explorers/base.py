@@ -80,6 +80,15 @@ const load = (source) => {
   new Function("module", "exports", "define", new TextDecoder().decode(source))(module, module.exports, undefined);
   return module.exports;
 };
+// anywidget drops all messages to a model that took more than two seconds to start, for ever, which happens on a busy machine; here they are read all the same.
+// A model of anywidget is reached as the context of a listener; its own reader of messages is that of ipywidgets with a wait before it.
+const hear = (model) => {
+  const wake = function () {
+    const whole = this?.model, read = whole && Object.getPrototypeOf(Object.getPrototypeOf(whole))?._handle_comm_msg;
+    if (read) whole.comm?.on_msg(read.bind(whole));
+  };
+  model.on("change:_gib_hears", wake); model.set("_gib_hears", performance.now()); model.off("change:_gib_hears", wake);
+};
 // why nothing moves, in words; "" where all is well. ipywidgets marks what has lost its comm, the manager knows what became of the kernel
 const trouble = (model, el) => {
   const kernel = model.widget_manager?.kernel, over = el.closest(".jupyter-widgets-disconnected") || kernel?.isDisposed || ["dead", "terminating"].includes(kernel?.status);
@@ -126,6 +135,7 @@ const nameSliders = () => document.querySelectorAll(".gib-explorer .widget-hslid
   if (handle && label) { handle.setAttribute("aria-label", label.textContent); handle.setAttribute("aria-valuetext", text?.textContent ?? ""); }
 });
 async function render({model, el, signal}) {
+  hear(model);
   const box = document.createElement("div"); box.className = "gib-plot"; el.append(box);
   const watch = setInterval(() => warn(el, trouble(model, el)), 1000);
   signal?.addEventListener("abort", () => clearInterval(watch));
@@ -158,7 +168,7 @@ async function render({model, el, signal}) {
   const sizes = new ResizeObserver(() => { if (box.offsetParent) plotly.Plots.resize(box); });
   sizes.observe(el);
   const leave = () => model.send({kind: "closed"});
-  model.send({kind: "opened"}); addEventListener("pagehide", leave);
+  model.send({kind: "opened", rev: JSON.parse(model.get("spec")).rev}); addEventListener("pagehide", leave);
   return () => { clearInterval(watch); removeEventListener("pagehide", leave); leave(); sizes.disconnect(); model.off("change:spec", draw); plotly.purge(box); };
 }
 export default { render };
@@ -187,6 +197,8 @@ class PlotView(anywidget.AnyWidget):
     def _answer(self, _, message, buffers):
         if message.get("kind") == "plotly.js":
             self.send({"kind": "plotly.js"}, [plotly_js()])
+        if message.get("kind") == "opened" and message.get("rev", self.rev) != self.rev:
+            self.send_state("spec")  # the view began with an older figure
         if message.get("kind") == "click" and self.on_click:
             self.on_click(message["name"])
 

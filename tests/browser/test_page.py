@@ -24,7 +24,7 @@ def test_every_tab_answers_to_its_slider(page, voila, title):
 def test_the_page_is_dark_where_the_system_is(browser, voila, scheme):
     context = browser.new_context(viewport={"width": 1366, "height": 768}, color_scheme=scheme)
     page = context.new_page()
-    page.set_default_timeout(60_000)
+    page.set_default_timeout(PATIENCE_MS)
     open_page(page, voila)
     for title in ("β", "Classical bottleneck", "Stability"):
         open_tab(page, title)
@@ -42,6 +42,17 @@ def test_the_page_asks_no_other_host(browser, voila):
     open_tab(page, "Molecules")
     context.close()
     assert len(asked) > 5 and [url for url in asked if not url.startswith((voila, "data:", "blob:"))] == []
+
+
+def test_figures_follow_where_anywidget_has_given_up(page, voila):
+    "Its limit of two seconds, passed at once, after which it drops what the kernel sends."
+    page.add_init_script("AbortSignal.timeout = () => { const ending = new AbortController(); queueMicrotask(() => ending.abort()); return ending.signal; }")
+    open_page(page, voila)
+    move(page, sliders(page).last)
+    rev = page.evaluate("() => [...document.querySelectorAll('.gib-plot')].find((e) => e.offsetParent).dataset.rev")
+    sliders(page).last.press("ArrowLeft")
+    page.wait_for_function("(rev) => [...document.querySelectorAll('.gib-plot')].find((e) => e.offsetParent).dataset.rev > rev", arg=rev)
+    assert page.problems == []
 
 
 def test_a_slider_can_be_dragged(page, voila):
