@@ -686,20 +686,20 @@ def load_run_state(run: Run, tensors: dict[str, Tensor], record: dict):
     run.steps, run.epochs = record["steps"], record["epochs"]
 
 # %% ../nbs/08_trainer.ipynb #92ce6fe9
-def graphs_and_labels(valid, y=None) -> tuple[list[Data], np.ndarray | None]:
-    "Graphs, and their labels where a pair (graphs, y) is given; no graphs for None. TypeError where `y`, the labels for training, are graphs."
+def graphs_and_labels(valid, y=None) -> tuple[list[Data] | None, np.ndarray | None]:
+    "Graphs, and their labels where a pair (graphs, y) is given; None for None. TypeError where `y`, the labels for training, are graphs."
     if isinstance(y, (list, tuple)) and y and isinstance(y[0], Data):
         raise TypeError("expected labels as y (got graphs); give graphs for validation by name: fit(train, valid=graphs)")
     if isinstance(valid, tuple) and len(valid) == 2 and not isinstance(valid[1], Data):
         return list(iter_graphs(valid[0])), valid[1]
-    return [] if valid is None else list(iter_graphs(valid)), None
+    return None if valid is None else list(iter_graphs(valid)), None
 
-def training_sets(train: list[Data], y, valid: list[Data], valid_y, seed: int, number: bool = True) -> tuple[list[Data], list[Data], tuple | None]:
-    "Graphs to learn from and to validate on, a tenth of them where there are none for that, with classes as `number_classes` gives them unless they have a `number` already; ValueError for unfit graphs."
+def training_sets(train: list[Data], y, valid: list[Data] | None, valid_y, seed: int, number: bool = True) -> tuple[list[Data], list[Data], tuple | None]:
+    "Graphs to learn from and to validate on, for which None takes a tenth of them, with classes as `number_classes` gives them unless they have a `number` already; ValueError for unfit graphs."
     validate_graphs(train, labels=y is None)
-    given = bool(valid)
-    train, valid, classes = number_classes(train, y, valid, valid_y) if number else (train, valid, None)
-    if not given:
+    split = valid is None
+    train, valid, classes = number_classes(train, y, valid or [], valid_y) if number else (train, valid, None)
+    if split:
         strata = np.array([0 if graph.y.is_floating_point() else int(graph.y) for graph in train])
         parts = split_indices(strata, .9, .1, seed)
         train, valid = ([train[i] for i in parts[name]] for name in ("train", "valid"))
@@ -815,7 +815,7 @@ class GIBTrainer(GraphEstimator):
         if self.explained is not None:
             if y is not None:
                 raise ValueError("expected no y with a model to explain, whose predictions are the labels (got some)")
-            train, valid = self._answers(train), valid and self._answers(valid)
+            train, valid = self._answers(train), None if valid is None else self._answers(valid)
         train, valid, classes = training_sets(train, y, valid, valid_y, self.config.seed, number=self.explained is None)
         form = InputFormat.of([*train, *valid])
         prior = None if self.config.prior is None else self.config.assign

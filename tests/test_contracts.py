@@ -592,3 +592,15 @@ def test_warnings_are_counted(trees):
         quiet(batch_size=23, beta=.1, epochs=6).fit(graphs[:24], valid=graphs[:10])
     said = [str(warning.message) for warning in caught if "single graph" in str(warning.message)]
     assert said == ["a batch holds a single graph, which has no negatives: its L_MI is skipped (5 times)"]
+
+
+def test_a_sweep_in_threads_gives_the_rows_of_one_after_the_other(trees):
+    from joblib import parallel_config
+
+    from gib_nb.sweep import sweep
+    cells = grid(dropout=.3, seed=range(4), **{name: value for name, value in TINY.items() if name != "batch_size"})
+    alone = sweep(cells, trees, None, progress=False)
+    with parallel_config("threading", n_jobs=4):
+        together = sweep(cells, trees, None, progress=False)
+    assert "error" not in together and together.drop(columns="history").equals(alone.drop(columns="history"))
+    assert all(str(a) == str(b) for a, b in zip(alone.history, together.history))

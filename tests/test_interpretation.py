@@ -180,7 +180,7 @@ def test_training_sees_no_test_molecule(method, monkeypatch):
 def test_draws_are_chosen_without_the_oracle(monkeypatch):
     asked = []
     monkeypatch.setattr(interpretation, "cut_fragment", lambda *words: asked.append(words) or cut_fragment(*words))
-    reader = NetworkTrainer("gin_sum", hidden_channels=8, epochs=1).fit(*[taught([ASPIRIN, molecule_to_data("CC(=O)NCCO")], QED, 2)] * 2)
+    reader = NetworkTrainer("gin_sum", hidden_channels=8, epochs=1).fit(teachers := taught([ASPIRIN, molecule_to_data("CC(=O)NCCO")], QED, 2), valid=teachers)
     before = len(asked)
     best_samples([ASPIRIN], reader, 4)
     assert len(asked) == before  # no piece is cut, so none can be judged

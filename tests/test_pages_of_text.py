@@ -25,11 +25,14 @@ PIECES = [pytest.param(code, id=f"{page}-{number}-{heading}") for page in PAGES 
 
 @pytest.mark.parametrize("code", PIECES)
 def test_code_runs_as_it_stands(code, tmp_path, monkeypatch):
-    "Each block alone, in an empty folder; long trainings are cut short."
+    "Each block alone, in an empty folder; long trainings are cut short, and large data sets."
     monkeypatch.chdir(tmp_path)
     code = code.replace("epochs=60", "epochs=4, warmup=1, ramp=1, restarts=0").replace("beta=[0., .1, 1.], seed=range(3)", "beta=[.1], seed=range(1)")
+    for large in ('load_dataset("motif")', '"motif", folder'):
+        code = code.replace(large, large.replace('load_dataset("motif")', "motif_dataset(100)").replace('"motif"', "motif_dataset(100)"))
     if "apart_config(seed=0)" in code:
-        code = "from gib_nb import motif_dataset\ndata = motif_dataset(60)\n" + code.replace("apart_config(seed=0)", "apart_config(6, seed=0)")
+        code = "data = motif_dataset(60)\n" + code.replace("apart_config(seed=0)", "apart_config(6, seed=0)")
+    code = "from gib_nb import motif_dataset\n" + code
     run = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True)
     assert run.returncode == 0, run.stderr[-3000:]
 
