@@ -37,7 +37,7 @@ def test_a_lesson_has_all_its_parts(path):
         assert prose.count(heading) == 1, heading
     words = re.findall(r"[^\W\d_][\w'’-]*", re.sub(r"\$\$.*?\$\$|\$[^$]*\$|\]\([^)]*\)", " ", prose, flags=re.S))
     assert 600 <= len(words) <= 1500, len(words)
-    assert 15_000 <= path.stat().st_size <= 100_000
+    assert 15_000 <= path.stat().st_size <= 150_000
     pictures = sum(len("".join(content)) for cell in json.loads(path.read_text())["cells"] for output in cell.get("outputs", ()) for kind, content in output.get("data", {}).items() if kind.startswith("image/"))
     assert path.stat().st_size - pictures <= 65_000
     assert len(re.findall(r"^\s*\w+Explorer\(", code, re.M)) == 1  # one explorer
