@@ -243,16 +243,16 @@ def part_table(
     first: int,        # number of the first one among the records of the file, from 1; names of columns have no number
     trainer,           # as in `explain_molecules`
     threshold: float | None = None,
-):  # pyarrow Table: line, smiles, prediction, fragment, share of atoms in it, pieces, weights of all atoms, reason
+):  # pyarrow Table: line, smiles, prediction, fragment, share of atoms in it, pieces, weights of all atoms, reason, fingerprint of the model
     "A row for each line; where there is no explanation all but line, SMILES and reason are null."
     import pyarrow
 
     schema = pyarrow.schema({"line": pyarrow.int64(), "smiles": pyarrow.string(), "prediction": pyarrow.float64(), "fragment": pyarrow.string(), "share": pyarrow.float32(),
-                             "pieces": pyarrow.int32(), "weights": pyarrow.list_(pyarrow.float32()), "reason": pyarrow.string()})
+                             "pieces": pyarrow.int32(), "weights": pyarrow.list_(pyarrow.float32()), "reason": pyarrow.string(), "model": pyarrow.string()})
     rows = []
     with one_thread():
         for number, (smiles, e, reason) in enumerate(explain_lines(lines, trainer, threshold=threshold), first):
-            found = {} if e is None else {"prediction": e.prediction, "fragment": e.fragment.smiles or None, "share": e.share, "pieces": e.pieces, "weights": e.weights}
+            found = {} if e is None else {"prediction": e.prediction, "fragment": e.fragment.smiles or None, "share": e.share, "pieces": e.pieces, "weights": e.weights, "model": e.model.fingerprint}
             rows.append({"line": number, "smiles": smiles, "reason": reason or None} | found)
     return pyarrow.Table.from_pylist(rows, schema)
 

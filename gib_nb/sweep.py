@@ -254,6 +254,7 @@ def train_cell(
     data = data if fold is None else data.folds()[fold]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CollapseWarning)  # it is in the row
+        warnings.filterwarnings("ignore", "not used")  # `sweep` has said it
         trainer = GIBTrainer(seed=seed, **settings).fit(data.train, valid=data.valid, progress=False)
     return measure_run(trainer, data) | {"history": shorten(trainer.history, 6)}
 
@@ -274,7 +275,7 @@ def sweep(
     more = {} if names else {"data": load_dataset(dataset)}
     cells = [{"dataset": name} | settings for name in names or [more["data"].name] for settings in cells]
     _check_settings(cells)
-    content = functools.cache(lambda name, seed: (_loaded(name, root, seed) if names else more["data"]).fingerprint())
+    content = functools.cache(lambda name, seed: _checked(_loaded(name, root, seed) if names else more["data"]).fingerprint())
     keys = [cell_key(train_cell, settings, content(settings["dataset"], settings.get("seed", 0))) for settings in cells]
     if not compute:
         found = [row for key in keys if folder is not None and (row := read_cell(pathlib.Path(folder) / f"{key}.json"))]
@@ -284,6 +285,13 @@ def sweep(
     table["history"] = [row.get("history") for row in found]
     return table
 
+
+def _checked(data):
+    "A data set; what no cell uses of it is said here, once for all of them."
+    from gib_nb.data import warn_of_unused_fields
+
+    warn_of_unused_fields(data.graphs)
+    return data
 
 def _check_settings(cells):
     "ValueError for the first cell that cannot work."

@@ -598,9 +598,18 @@ def test_a_sweep_in_threads_gives_the_rows_of_one_after_the_other(trees):
     from joblib import parallel_config
 
     from gib_nb.sweep import sweep
-    cells = grid(dropout=.3, seed=range(4), **{name: value for name, value in TINY.items() if name != "batch_size"})
+    cells = grid(dropout=.3, seed=range(4), **TINY)
     alone = sweep(cells, trees, None, progress=False)
     with parallel_config("threading", n_jobs=4):
         together = sweep(cells, trees, None, progress=False)
     assert "error" not in together and together.drop(columns="history").equals(alone.drop(columns="history"))
     assert all(str(a) == str(b) for a, b in zip(alone.history, together.history))
+
+
+def test_a_sweep_names_unused_fields_once(trees):
+    from gib_nb.sweep import sweep
+    graphs = [Data(x=graph.x, edge_index=graph.edge_index, y=graph.y, edge_attr=torch.ones(graph.num_edges, 4)) for graph in trees.graphs]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        sweep(grid(seed=[0, 1], **TINY), graphs, None, progress=False)
+    assert [str(warning.message) for warning in caught if "not used" in str(warning.message)] == ["not used: edge_attr (4 columns); the networks read x and edge_index"]

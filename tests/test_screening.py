@@ -183,9 +183,10 @@ def test_a_row_for_every_line_with_what_was_found_or_the_reason(model, source, t
     assert [row["line"] for row in rows] == list(range(1, 31)) and [row["smiles"] for row in rows] == [line.split()[0] if line else "" for line in LINES]
     for row, (smiles, e, reason) in zip(rows, explain_lines(smiles_lines(source), model)):
         if e is None:
-            assert row["prediction"] is row["fragment"] is row["weights"] is None and row["reason"] == reason != ""
+            assert row["prediction"] is row["fragment"] is row["weights"] is row["model"] is None and row["reason"] == reason != ""
         else:
             assert row["prediction"] == pytest.approx(e.prediction, rel=1e-4) and row["pieces"] == e.pieces and len(row["weights"]) == len(e.weights) and row["fragment"] == e.fragment.smiles
+            assert row["model"] == e.model.fingerprint
     assert rows[2]["reason"] == "empty line" and "unclosed ring" in rows[1]["reason"]
     assert not (tmp_path / "out.parquet.parts").exists()
 
