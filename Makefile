@@ -1,7 +1,7 @@
 # make lab   set up and open the notebooks       make test   set up and check everything
 # make app   the explorers in a browser          make bench   the figures in tests/benchmarks
 # make notebooks   run every notebook in place   make assets  the sweeps behind the explorers, anew (an hour)
-# make docs  the site, in _docs/html
+# make docs  the site, in _docs/html             make test-all  the slow tests too
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
@@ -10,8 +10,9 @@ TORCH  ?= torch==2.13.0
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 PIP     = $(BIN)/python -m pip install -q --disable-pip-version-check
 export OMP_NUM_THREADS ?= 2
+WHICH ?= -m "not slow"
 
-.PHONY: setup lab app test bench export notebooks assets docs clean
+.PHONY: setup lab app test test-all bench export notebooks assets docs clean
 setup: $(VENV)/.done
 
 $(VENV)/.done: pyproject.toml constraints.txt
@@ -43,7 +44,10 @@ notebooks: setup
 
 test: setup
 	OMP_NUM_THREADS=1 $(BIN)/nbdev_test --n_workers 2
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder --max-worker-restart 2 tests
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q $(WHICH) -n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 2 tests
+
+test-all:
+	$(MAKE) test WHICH=
 
 docs: setup
 	$(BIN)/python docs/build.py

@@ -302,6 +302,7 @@ def test_edgepool_in_rounds_is_pygs(seed):
     assert all(torch.allclose(a.grad, b.grad, atol=1e-5) for a, b in zip(ours.parameters(), theirs.parameters()))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not pathlib.Path("/proc/self/statm").exists(), reason="counts memory as Linux does")
 def test_asapool_gives_its_memory_back():
     "PyTorch keeps the product of two CSR matrices for ever: 60 passes took some 300 MB."

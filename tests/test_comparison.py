@@ -87,6 +87,7 @@ def small(monkeypatch):
     monkeypatch.setattr(room, "motif_dataset", lambda size: motif_dataset(40, base_nodes=6))
 
 
+@pytest.mark.slow
 def test_a_cell_of_the_comparison_is_plain_and_whole(monkeypatch):
     pytest.importorskip("captum")
     small(monkeypatch)

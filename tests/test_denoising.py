@@ -83,7 +83,7 @@ def short_priors(monkeypatch):
     monkeypatch.setattr(denoising, "train_link_predictor", lambda graphs, steps=0, **settings: learn(graphs, 10, **settings))
 
 
-@pytest.mark.parametrize("method", [*denoising.PLAIN, *BOTTLENECKS])
+@pytest.mark.parametrize("method", [pytest.param(method, marks=[pytest.mark.slow] if "learned" in method else []) for method in (*denoising.PLAIN, *BOTTLENECKS)])
 def test_training_sees_neither_the_truth_nor_a_test_graph(method, on_motifs, monkeypatch, short_priors):
     seen = []
 

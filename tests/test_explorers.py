@@ -428,6 +428,7 @@ def test_assets_are_small_and_say_where_they_come_from():
         assert not re.search(r"/(home|root|tmp|work|Users)/", json.dumps(data)), name
 
 
+@pytest.mark.slow
 def test_small_rebuilds_are_equal(tmp_path):
     once, twice = (build_assets(["beta"], small=True, folder=tmp_path / str(i))[0].read_bytes() for i in range(2))
     assert once == twice

@@ -60,6 +60,7 @@ def outcome(folder):
     return [(folder / "model" / name).read_bytes() for name in ("model.safetensors", "history.json")]
 
 
+@pytest.mark.slow
 def test_a_training_killed_again_and_again_ends_with_the_same_bits(tmp_path):
     torch.set_num_threads(1)
     start = time.perf_counter()
@@ -108,6 +109,7 @@ def dies_always(x):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_the_cells_of_a_dead_worker_are_done_by_another(tmp_path):
     rows = run_cells(dies_once, grid(x=range(6), folder=str(tmp_path)), tmp_path / "cells", jobs=2, progress=False)
     assert [row["y"] for row in rows] == list(range(6)) and (tmp_path / "died").exists()
@@ -118,6 +120,7 @@ def test_workers_that_always_die_are_not_replaced_for_ever(tmp_path):
         run_cells(dies_always, grid(x=range(3)), tmp_path, jobs=2, progress=False)
 
 
+@pytest.mark.slow
 def test_a_dask_worker_killed_in_mid_sweep(tmp_path):
     distributed = pytest.importorskip("distributed", reason="install gib-nb[cluster]")
     from joblib import parallel_config

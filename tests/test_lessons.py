@@ -77,8 +77,8 @@ OTHER_PROCESSOR = {"OMP_NUM_THREADS": "2", "MKL_CBWR": "COMPATIBLE", "ONEDNN_MAX
                    "OMP_WAIT_POLICY": "PASSIVE"}  # a thread that waits leaves its core to others
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("path, instructions", [(NBS / "start_here.ipynb", "default"), (NBS / "lessons" / "07_training.ipynb", "avx2")], ids=["start_here", "07_training"])
+@pytest.mark.parametrize("path, instructions", [pytest.param(NBS / "start_here.ipynb", "default", id="start_here"),
+                                                pytest.param(NBS / "lessons" / "07_training.ipynb", "avx2", id="07_training", marks=pytest.mark.slow)])
 def test_what_a_lesson_asserts_holds_on_another_processor(path, instructions):
     "The two whose outcomes swing most from training to training; slow cells keep what they show and assert nothing."
     code = "\n".join(cell for cell in cells(path, "code") if not cell.startswith("#| slow"))

@@ -380,6 +380,7 @@ def test_what_needs_a_reading_classifier_says_so(trees, settings):
         GIBTrainer(GIBConfig(**settings)).fit(trees.train, progress=False)
 
 
+@pytest.mark.slow
 def test_it_finds_the_edge_that_makes_the_label():
     "Rings of six coloured nodes; those with an edge between red and blue are of class 1, and nothing else tells them apart."
     generator = torch.Generator().manual_seed(0)

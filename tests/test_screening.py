@@ -210,6 +210,7 @@ def test_stopped_it_goes_on_where_it_was(model, source, tmp_path, monkeypatch):
     assert done == [0, 1, 2, "again", 3, 4] and len(pandas.read_parquet(tmp_path / "out.parquet")) == 30
 
 
+@pytest.mark.slow
 def test_killed_again_and_again_it_gives_the_same_table(model, source, tmp_path):
     from tests.processes import kill_until_done
     screen(source, tmp_path / "undisturbed.parquet", model, size=3, progress=False)
@@ -293,6 +294,7 @@ def test_from_the_shell(model, source, tmp_path, capsys):
     assert cli.main(["explain", "CCO", "--out", "x.parquet"]) == 2 and ".csv, .html or .svg" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_on_a_dask_cluster(model, source, tmp_path):
     distributed = pytest.importorskip("distributed", reason="install gib-nb[cluster]")
     from joblib import parallel_config

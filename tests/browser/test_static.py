@@ -7,7 +7,7 @@ from gib_nb.explorers.base import static_page
 from .acting import unreadable
 
 SHOWN = "() => [...document.querySelectorAll('.gib-panel')].map((e) => e.data ? JSON.stringify([e.data, e.layout.shapes]) : e.innerHTML).join()"
-CASES = {"BetaExplorer": ("beta", "seed"), "InnerStepsExplorer": None, "CaseStudyExplorer": None, "ConnectivityExplorer": None,
+CASES = {"BetaExplorer": ("beta", "seed"), "InnerStepsExplorer": None, "CaseStudyExplorer": ("inner_steps", "epoch"), "ConnectivityExplorer": ("node_3", "node_4", "softness"),
          "InformationBottleneckExplorer": None, "StabilityExplorer": None, "BitsExplorer": ("wrong_zero", "wrong_one"), "EdgesExplorer": ("method", "share"),
          "LuckExplorer": ("graphs", "number")}
 
