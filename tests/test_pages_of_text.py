@@ -19,7 +19,7 @@ def blocks(page):
             yield heading, part[2]
 
 
-PIECES = [pytest.param(code, id=f"{page}-{number}-{heading}", marks=[pytest.mark.slow] if "LocalCluster" in code else []) for page in PAGES for number, (heading, code) in enumerate(blocks(page))
+PIECES = [pytest.param(code, id=f"{page}-{number}-{heading}", marks=[pytest.mark.slow] if heading == "Many at once" else []) for page in PAGES for number, (heading, code) in enumerate(blocks(page))
           if "my_model" not in code]  # that one is a pattern, with names of the reader's own
 
 

@@ -33,8 +33,9 @@ def kernels(parent):
     return {process for process, command in children(parent) if "ipykernel" in command}
 
 
-@pytest.mark.parametrize("leave", [lambda page: page.close(run_before_unload=True), lambda page: page.goto("about:blank"), lambda page: page.reload()],
-                         ids=["closed", "left", "loaded again"])
+@pytest.mark.parametrize("leave", [pytest.param(lambda page: page.close(run_before_unload=True), id="closed"),
+                                   pytest.param(lambda page: page.goto("about:blank"), id="left", marks=pytest.mark.slow),
+                                   pytest.param(lambda page: page.reload(), id="loaded again", marks=pytest.mark.slow)])
 def test_leaving_the_page_ends_its_kernel_and_its_training(browser, tmp_path, leave):
     with serving.page_server(tmp_path) as address:
         page = browser.new_context().new_page()

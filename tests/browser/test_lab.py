@@ -57,7 +57,7 @@ def test_pictures_are_there_before_anything_runs(page, lab, name):
     assert pictures and page.evaluate("() => gibSeen.pictures.size") >= len(pictures)
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[] if name in ("beta", "molecule", "connectivity") else [pytest.mark.slow]) for name in NOTEBOOKS])
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[] if name == "beta" else [pytest.mark.slow]) for name in NOTEBOOKS])
 def test_the_notebook_shows_an_explorer_that_answers(page, lab, name):
     open_notebook(page, lab, f"explorers/{name}.ipynb")
     page.evaluate(RUN, 4)  # title, module, import and explorer

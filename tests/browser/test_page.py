@@ -20,7 +20,7 @@ def test_every_tab_answers_to_its_slider(page, voila, title):
     assert page.problems == []
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", [pytest.param("light", marks=pytest.mark.slow), "dark"])
 def test_the_page_is_dark_where_the_system_is(browser, voila, scheme):
     context = browser.new_context(viewport={"width": 1366, "height": 768}, color_scheme=scheme)
     page = context.new_page()
@@ -70,7 +70,7 @@ def test_a_slider_can_be_dragged(page, voila):
     assert page.problems == []
 
 
-@pytest.mark.parametrize("title", TRAINING)
+@pytest.mark.parametrize("title", [pytest.param(title, marks=[] if title == "β" else [pytest.mark.slow]) for title in TRAINING])
 def test_training_starts_streams_and_stops(page, voila, title):
     from playwright.sync_api import expect
 
@@ -114,6 +114,7 @@ def test_what_is_typed_stays_text(page, voila):
     assert page.problems == []
 
 
+@pytest.mark.slow
 def test_ten_visitors_each_have_their_own_state(browser, voila):
     visitors = []
     try:

@@ -29,7 +29,7 @@ def test_the_file_answers_offline(page, tmp_path, name):
     assert page.problems == []
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", [pytest.param("light", marks=pytest.mark.slow), "dark"])
 @pytest.mark.parametrize("name", ["InnerStepsExplorer", "InformationBottleneckExplorer", "StabilityExplorer"])
 def test_words_are_readable_in_both_themes(browser, tmp_path, name, scheme):
     (tmp_path / "explorer.html").write_text(static_page(getattr(gib_nb.explorers, name)(), now=True))
