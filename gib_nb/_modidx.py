@@ -2019,7 +2019,6 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                   'gib_nb.screening.smiles_column': ('screening.html#smiles_column', 'gib_nb/screening.py'),
                                   'gib_nb.screening.smiles_lines': ('screening.html#smiles_lines', 'gib_nb/screening.py')},
             'gib_nb.sweep': { 'gib_nb.sweep._check_settings': ('sweep.html#_check_settings', 'gib_nb/sweep.py'),
-                              'gib_nb.sweep._checked': ('sweep.html#_checked', 'gib_nb/sweep.py'),
                               'gib_nb.sweep._choices': ('sweep.html#_choices', 'gib_nb/sweep.py'),
                               'gib_nb.sweep._loaded': ('sweep.html#_loaded', 'gib_nb/sweep.py'),
                               'gib_nb.sweep._one_cell': ('sweep.html#_one_cell', 'gib_nb/sweep.py'),

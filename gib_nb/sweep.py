@@ -269,13 +269,16 @@ def sweep(
 ):  # pandas DataFrame: settings, what `measure_run` found, "error" where a cell failed, and "history", a dict as `GIBTrainer.history`
     """Train and measure a GIB for each cell and data set. Stopped at any time, it goes on with the same call; `compute=False` gives the rows that are there. ValueError for settings that
     cannot work, before anything is trained."""
-    from gib_nb.data import load_dataset
+    from gib_nb.data import load_dataset, warn_of_unused_fields
 
     names = [dataset] if isinstance(dataset, str) else list(dataset) if all(isinstance(name, str) for name in dataset) else None
     more = {} if names else {"data": load_dataset(dataset)}
     cells = [{"dataset": name} | settings for name in names or [more["data"].name] for settings in cells]
     _check_settings(cells)
-    content = functools.cache(lambda name, seed: _checked(_loaded(name, root, seed) if names else more["data"]).fingerprint())
+    data_of = lambda name, seed: _loaded(name, root, seed) if names else more["data"]
+    for name, settings in {settings["dataset"]: settings for settings in cells}.items():
+        warn_of_unused_fields(data_of(name, settings.get("seed", 0)).graphs)  # once, and not in every cell
+    content = functools.cache(lambda name, seed: data_of(name, seed).fingerprint())
     keys = [cell_key(train_cell, settings, content(settings["dataset"], settings.get("seed", 0))) for settings in cells]
     if not compute:
         found = [row for key in keys if folder is not None and (row := read_cell(pathlib.Path(folder) / f"{key}.json"))]
@@ -285,13 +288,6 @@ def sweep(
     table["history"] = [row.get("history") for row in found]
     return table
 
-
-def _checked(data):
-    "A data set; what no cell uses of it is said here, once for all of them."
-    from gib_nb.data import warn_of_unused_fields
-
-    warn_of_unused_fields(data.graphs)
-    return data
 
 def _check_settings(cells):
     "ValueError for the first cell that cannot work."

@@ -6,9 +6,10 @@ from gib_nb.explorers.app import TABS
 from .acting import PATIENCE_MS, SHOWN, changes, cut, drawn, move, nameless, open_page, open_tab, sliders, type_smiles, unreadable, until
 
 TRAINING = [title for title in TABS if title in ("β", "T, inner steps", "Case study", "Stability")]
+QUICK = ("β", "Connectivity", "Molecules", "Luck")
 
 
-@pytest.mark.parametrize("title", TABS)
+@pytest.mark.parametrize("title", [pytest.param(title, marks=[] if title in QUICK else [pytest.mark.slow]) for title in TABS])
 def test_every_tab_answers_to_its_slider(page, voila, title):
     open_page(page, voila)
     open_tab(page, title)

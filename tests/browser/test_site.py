@@ -77,8 +77,7 @@ def test_equations_lead_to_pages(site):
     assert all(f"nbs/lessons/{json.loads((ROOT / path).read_text()) and path.stem}.html" in page for path in NOTEBOOKS if path.parent.name == "lessons" and path.stem[:2] in ("02", "03", "04", "05", "06", "07"))
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name, width", [pytest.param(name, width, marks=[] if width == "phone" or name == "index" else [pytest.mark.slow]) for name in PAGES for width in WIDTHS])
 def test_a_page_fits_and_needs_no_network(page, site, name, width):
     asked = []
     page.on("request", lambda request: asked.append(request.url))
