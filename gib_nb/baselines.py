@@ -27,8 +27,8 @@ from .backbones import BACKBONES, GraphClassifier, check_batch, evaluation_mode,
 from .connectivity import components
 from .data import iter_graphs, warn_of_unused_fields
 from .model import both_ends
-from .reproducible import LocalRandomness, num_threads, threads_for
-from .trainer import DivergenceError, GraphEstimator, InputFormat, SubgraphExplanation, graphs_and_labels, plain_setting, to_device, training_sets
+from .reproducible import LocalRandomness
+from .trainer import DivergenceError, GraphEstimator, InputFormat, SubgraphExplanation, graphs_and_labels, plain_setting, to_device, training_sets, training_threads
 
 # %% ../nbs/10_baselines.ipynb #ecbb268d
 def graph_by_graph(x: Tensor, edge_index: Tensor, batch: Tensor | None, num_graphs: int | None) -> tuple[Tensor, Tensor, Tensor, int]:
@@ -279,8 +279,7 @@ class NetworkTrainer(GraphEstimator):
         train, valid, classes = training_sets(train, y, valid, valid_y, self.config["seed"])
         form = InputFormat.of([*train, *valid])
         train, valid = form.prepare(train, labels=True), form.prepare(valid, labels=True)
-        nodes = sum(graph.num_nodes for graph in train) / len(train) * min(self.config["batch_size"], len(train))
-        with num_threads(threads_for(nodes, self.config["hidden_channels"])):
+        with training_threads(train, self.config["batch_size"], self.config["hidden_channels"]):
             self.model, self.losses, self.best_epoch = _best_network(self, form, train, valid)
         self.form, self.loss = dataclasses.replace(form, classes=classes), self.losses[self.best_epoch]
         return self

@@ -123,10 +123,10 @@ def _config(
 ):  # GIBConfig
     "The settings that were given, over the defaults; fewer epochs shorten warmup and ramp. ArgumentTypeError for what cannot be."
     import torch
-    from gib_nb.trainer import GIBConfig
+    from gib_nb.trainer import GIBConfig, shorter_phases
 
     try:
-        config = GIBConfig(**_shortened({name: getattr(args, name) for name in config_fields() if hasattr(args, name)}))
+        config = GIBConfig(**shorter_phases({name: getattr(args, name) for name in config_fields() if hasattr(args, name)}))
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     if config.backbone == "custom":
@@ -136,12 +136,6 @@ def _config(
     except (RuntimeError, AssertionError) as error:
         raise argparse.ArgumentTypeError(f"expected a device of this computer, such as cpu (got {config.device}): {str(error).splitlines()[0]}") from None
     return config
-
-
-def _shortened(given):
-    "Settings in which fewer epochs have a shorter warm-up and ramp, unless those are given."
-    defaults = {name: default for name, (_, default) in config_fields().items()}
-    return {name: min(defaults[name], 15 * given["epochs"] // 100) for name in ("warmup", "ramp") if "epochs" in given} | given
 
 # %% ../nbs/17_cli.ipynb #29d01f8f
 def baselines(
@@ -857,9 +851,10 @@ def sweep_command(
 ) -> int:  # exit code
     "Train what is missing, write sweep.csv, and print the means over seeds and folds."
     from gib_nb.sweep import grid, mean_text, sweep
+    from gib_nb.trainer import shorter_phases
 
     given = {name: getattr(args, name) for name in (*config_fields(), "fold") if hasattr(args, name)}
-    cells = [_shortened(cell) for cell in grid(**given)]
+    cells = [shorter_phases(cell) for cell in grid(**given)]
     folder = pathlib.Path(args.out)
     folder.mkdir(parents=True, exist_ok=True)
     rows = functools.partial(sweep, cells, args.datasets, folder / "cells", args.jobs, args.progress, root=args.data)

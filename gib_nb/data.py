@@ -10,7 +10,6 @@ __all__ = ['UNUSED', 'DEFAULT_SPLIT', 'INTERPRETATION_SPLIT', 'DENOISING_SPLIT',
            'denoising_dataset']
 
 # %% ../nbs/03_data.ipynb #61ea2a50
-import contextlib
 import copy
 import dataclasses
 import difflib
@@ -403,9 +402,11 @@ def _tables(path, name):
 # %% ../nbs/03_data.ipynb #a927fd11
 def _unused_tables(path, name, found):
     "What a TU data set holds and `read_tu` leaves out, in words."
-    with contextlib.ExitStack() as stack:
-        names = stack.enter_context(zipfile.ZipFile(path)).namelist() if path.is_file() else [str(file) for file in path.rglob("*.txt")]
-    files = {pathlib.PurePosixPath(file.replace("\\", "/")).name for file in names}
+    if path.is_file():
+        with zipfile.ZipFile(path) as archive:
+            files = {pathlib.PurePosixPath(member).name for member in archive.namelist()}
+    else:
+        files = {file.name for file in path.rglob("*.txt")}
     kinds = ("node_attributes", "edge_labels", "edge_attributes", "graph_attributes")
     further = [f"{found['more_labels'].shape[1]} further columns of labels"] if found["more_labels"].size else []
     return further + [kind.replace("_", " ") for kind in kinds if f"{name}_{kind}.txt" in files]

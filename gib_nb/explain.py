@@ -11,7 +11,6 @@ __all__ = ['SHIPPED_MODELS', 'DRAWS', 'LARGEST_COMPARED', 'spread', 'mean_text',
 # %% ../nbs/09_explain.ipynb #e3cdf773
 import dataclasses
 import functools
-import hashlib
 import html
 import importlib.resources
 import pathlib
@@ -112,11 +111,9 @@ def model_fingerprint(
     trainer,  # fitted `GIBTrainer`
 ) -> str:
     "The first eight hexadecimal digits of the SHA-256 of a model's weights; NotFittedError (a ValueError) for an untrained one."
-    digest = hashlib.sha256()
-    for name, tensor in sorted(trainer._fitted().state_dict().items()):
-        array = tensor.detach().cpu().numpy()
-        digest.update(f"{name} {array.dtype} {array.shape}".encode() + array.tobytes())
-    return digest.hexdigest()[:8]
+    from gib_nb.trainer import weights_hash
+
+    return weights_hash(trainer._fitted())[:8]
 
 # %% ../nbs/09_explain.ipynb #fdd37b59
 @dataclasses.dataclass(frozen=True)
@@ -289,8 +286,8 @@ def worth_rows(
     e, rows = explanation, []
     if e.random_biases:
         rows.append(("bias", f"{e.bias:.3f}; {sum(e.random_biases) / len(e.random_biases):.3f} is the mean of {len(e.random_biases)} random connected pieces of {len(e.fragment.atoms)} atoms"))
-    if verdict(e):
-        rows.append(("verdict", verdict(e)))
+    if words := verdict(e):
+        rows.append(("verdict", words))
     return rows + ([("model", e.model.name), ("figures", e.model.worth)] if e.model else [])
 
 

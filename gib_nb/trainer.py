@@ -7,9 +7,9 @@ __all__ = ['plain_setting', 'GIBConfig', 'schedule', 'shorter_phases', 'ramp_fac
            'check_prior', 'InputFormat', 'read_labels', 'with_labels', 'number_classes', 'Run', 'build_model',
            'share_bound', 'evaluate', 'forward', 'to_device', 'train_epoch', 'DivergenceError', 'naming_explosion',
            'CollapseWarning', 'find_collapse', 'probe', 'shuffled_masks', 'audit_masks', 'find_idle_mask',
-           'write_atomically', 'pack', 'unpack', 'run_state', 'load_run_state', 'graphs_and_labels', 'training_sets',
-           'GraphEstimator', 'GIBTrainer', 'SubgraphExplanation', 'Attempt', 'weights_hash', 'fingerprint',
-           'history_figure']
+           'write_atomically', 'pack', 'unpack', 'run_state', 'load_run_state', 'graphs_and_labels', 'training_threads',
+           'training_sets', 'GraphEstimator', 'GIBTrainer', 'SubgraphExplanation', 'Attempt', 'weights_hash',
+           'fingerprint', 'history_figure']
 
 # %% ../nbs/08_trainer.ipynb #dee1dc39
 import copy
@@ -36,7 +36,7 @@ from .backbones import BACKBONES, evaluation_mode
 from .connectivity import components
 from .data import DegreeFeatures, iter_graphs, split_indices, validate_graphs, warn_of_float_classes, warn_of_unused_fields
 from .mi import EmbeddingBank, EstimateWarning, InnerLoop, MIEstimate, StatisticsNetwork, estimate_mi, frozen_dv, parse_negatives, standardise
-from .masked import EncodeAgainGIB, MaskedGIB, PostHocGIB, call_classifier, nodes_of, random_masks, through, undirected
+from .masked import EncodeAgainGIB, PostHocGIB, call_classifier, nodes_of, random_masks, through, undirected
 from .model import GIB, GIBOutput, both_ends
 from .reproducible import LocalRandomness, num_threads, threads_for
 
@@ -261,10 +261,9 @@ class InputFormat:
             return y.reshape(1).double()
         if self.classes is None:
             return y.reshape(1).long()
-        (output,) = self.outputs_of([y.item()])
-        if output < 0:
+        if y.item() not in self.classes:
             raise ValueError(f"graph {number}: expected y among the classes of training, {', '.join(map(str, self.classes))} (got {y.item()})")
-        return torch.tensor([output])
+        return torch.tensor([self.classes.index(y.item())])
 
     def loss(self, prediction: Tensor, y: Tensor) -> Tensor:
         "L_cls: cross entropy in nats, or squared error in units of the target's variance."
@@ -694,6 +693,10 @@ def graphs_and_labels(valid, y=None) -> tuple[list[Data] | None, np.ndarray | No
         return list(iter_graphs(valid[0])), valid[1]
     return None if valid is None else list(iter_graphs(valid)), None
 
+def training_threads(train: list[Data], batch_size: int, channels: int):
+    "Within, as many threads of torch as batches of these graphs are worth."
+    return num_threads(threads_for(sum(graph.num_nodes for graph in train) / len(train) * min(batch_size, len(train)), channels))
+
 def training_sets(train: list[Data], y, valid: list[Data] | None, valid_y, seed: int, number: bool = True) -> tuple[list[Data], list[Data], tuple | None]:
     "Graphs to learn from and to validate on, for which None takes a tenth of them, with classes as `number_classes` gives them unless they have a `number` already; ValueError for unfit graphs."
     validate_graphs(train, labels=y is None)
@@ -820,8 +823,7 @@ class GIBTrainer(GraphEstimator):
         form = InputFormat.of([*train, *valid])
         prior = None if self.config.prior is None else self.config.assign
         prepared = form.prepare(train, labels=True, prior=prior), form.prepare(valid, labels=True, prior=prior)
-        nodes = sum(graph.num_nodes for graph in train) / len(train) * min(self.config.batch_size, len(train))
-        with num_threads(threads_for(nodes, self.config.hidden_channels)):
+        with training_threads(train, self.config.batch_size, self.config.hidden_channels):
             attempts = self._train(form, *prepared, checkpoint, readers, progress, callback)
             best = min(attempts, key=lambda attempt: (attempt.collapse is not None, attempt.loss))
             self.audit = audit_masks(best.model, form, [*prepared[0], *prepared[1]], self.config)
@@ -1086,8 +1088,9 @@ class _Checkpoint:
 def weights_hash(model: torch.nn.Module) -> str:
     "SHA-256 of all that a model keeps, weights and statistics, with their names."
     digest = hashlib.sha256()
-    for name, tensor in model.state_dict().items():
-        digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode() + tensor.cpu().numpy().tobytes())
+    for name, tensor in sorted(model.state_dict().items()):
+        array = tensor.detach().cpu().numpy()
+        digest.update(f"{name} {array.dtype} {array.shape}".encode() + array.tobytes())
     return digest.hexdigest()
 
 def fingerprint(config: GIBConfig, train: list[Data], valid: list[Data], readers: torch.nn.Module | None = None, explained: torch.nn.Module | None = None) -> str:

@@ -20,7 +20,7 @@ from gib_nb.backbones import BACKBONES
 from gib_nb.data import make_dataset, motif_dataset
 from gib_nb.model import GIB
 from gib_nb.molecules import DRUGS, molecule_dataset
-from gib_nb.trainer import GIBConfig, GIBTrainer
+from gib_nb.trainer import GIBConfig, GIBTrainer, shorter_phases
 
 TRIES = int(os.environ.get("GIB_NB_FUZZ", 25))
 fuzz = settings(max_examples=TRIES, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
@@ -220,7 +220,7 @@ def test_the_command_line(chemist, words):
     "An exit code and, where it is not 0, one line of error; never a traceback. What would train for long is not run."
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as said:
         patch.setattr(cli, "train_command", lambda args: cli._config(args) and 0)
-        patch.setattr(cli, "sweep_command", lambda args: [GIBConfig(**cli._shortened(cell)) for cell in [{name: getattr(args, name)[0] if isinstance(getattr(args, name), list) else getattr(args, name)
+        patch.setattr(cli, "sweep_command", lambda args: [GIBConfig(**shorter_phases(cell)) for cell in [{name: getattr(args, name)[0] if isinstance(getattr(args, name), list) else getattr(args, name)
                                                                                               for name in cli.config_fields() if hasattr(args, name)}]] and 0)
         patch.setattr(cli, "reproduce_command", lambda args: 0)
         patch.setattr(cli, "app_command", lambda args: 0)
