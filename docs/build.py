@@ -2,6 +2,7 @@
 
 `--most N`: at most N combinations of controls of each explorer, `--to DIR`: where to.
 """
+
 import argparse
 import hashlib
 import html
@@ -15,37 +16,40 @@ import subprocess
 import sys
 
 from nbdev.showdoc import MarkdownRenderer
-
-from gib_nb.explorers.base import plotly_js
-
 from stored import PLOTLY, explorer_of
+
+from gib_nb.explorers.view import plotly_js
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 WIDGET = "application/vnd.jupyter.widget-view+json"
 DIRECTIVE = re.compile(r"#\s*\|.*\n?")
-# of explorers whose controls have too many combinations for a page: these move, in this order as far as they fit
-FIRST = {"BetaExplorer": ("beta", "graph", "dataset"), "CaseStudyExplorer": ("inner_steps", "variance", "epoch"), "InnerStepsExplorer": ("T", "source", "memory"),
-         "EdgesExplorer": ("share", "method", "molecule"), "LuckExplorer": ("methods", "graphs", "chosen", "number"), "BitsExplorer": ("wrong_zero", "wrong_one"),
-         "InformationBottleneckExplorer": ("beta", "table"), "MoleculeExplorer": ("threshold", "example", "property")}
-GROUPS = {"lessons": "Lessons", "explorers": "Explorers", "": "Rooms", "experiments": "Experiments", "exercises": "Answers to the exercises"}
+GROUPS = {
+    "lessons": "Lessons",
+    "explorers": "Explorers",
+    "": "Rooms",
+    "experiments": "Experiments",
+    "exercises": "Answers to the exercises",
+}
 
 
 def moving(explorer, most):
     "Names of the controls that move on the page: as many as give at most so many combinations."
     names, count, there = [], 1, {control.name: control for control in explorer.controls}
-    for control in [there[name] for name in FIRST.get(type(explorer).__name__, there) if name in there]:
+    for control in [there[name] for name in explorer.on_site or there if name in there]:
         if control.kind != "text" and count * len(control.options) <= most:
             names, count = [*names, control.name], count * len(control.options)
     return names
 
 
 def explorer_page(text, source, place, most):
-    "The file of an explorer from how it prints, such as \"BetaExplorer(beta=0.1): run the cell …\"; made once for each state."
-    only = re.search(r"\.(only\([^)]*\))", source)
+    'The file of an explorer from how it prints, such as "BetaExplorer(beta=0.1): run the cell …"; made once for each state.'
+    only = re.search(r"\.(select\([^)]*\))", source)
     name = f"{text.split('(')[0]}-{hashlib.sha1(f'{text}{only and only[1]}'.encode()).hexdigest()[:8]}.html"
     if not (place / name).exists():
         explorer = explorer_of(text, source)
-        page = explorer.to_html(over=moving(explorer, most)).replace(f"<script>{plotly_js().decode()}</script>", '<script src="../_static/plotly.min.js"></script>')
+        page = explorer.to_html(over=moving(explorer, most)).replace(
+            f"<script>{plotly_js().decode()}</script>", '<script src="../_static/plotly.min.js"></script>'
+        )
         tell = "<script>new ResizeObserver(() => parent.postMessage({gib: location.pathname, height: document.getElementById('gib-root').scrollHeight + 8}, '*')).observe(document.getElementById('gib-root'))</script>"
         (place / name).write_text(page.replace("</body>", f"{tell}</body>"), encoding="utf-8")
         print("explorer", name, f"{(place / name).stat().st_size // 1000} kB", flush=True)
@@ -60,11 +64,22 @@ def alive(output, source, up, place, most, key):
     if re.match(r"\w+Explorer\(.*\): run the cell", text, re.S):
         name = explorer_page(text, source, place, most)
         title = html.escape(text.split("(")[0])
-        output["data"] = {"text/html": f'<iframe class="gib-frame" title="{title}" src="{up}explorers/{name}" loading="lazy"></iframe>'}
+        output["data"] = {
+            "text/html": f'<iframe class="gib-frame" title="{title}" src="{up}explorers/{name}" loading="lazy"></iframe>'
+        }
     elif figure := data.pop(PLOTLY, None):
-        drawn = json.dumps({"data": figure["data"], "layout": figure["layout"], "frames": figure.get("frames", []), "config": {"responsive": True, "displayModeBar": False}}).replace("</", "<\\/")
+        drawn = json.dumps(
+            {
+                "data": figure["data"],
+                "layout": figure["layout"],
+                "frames": figure.get("frames", []),
+                "config": {"responsive": True, "displayModeBar": False},
+            }
+        ).replace("</", "<\\/")
         high = figure["layout"].get("height", 450)
-        output["data"] = {"text/html": f'<div id="{key}" class="gib-figure" style="height:{high}px"></div><script>addEventListener("load", () => gibFigure("{key}", {drawn}))</script>'}
+        output["data"] = {
+            "text/html": f'<div id="{key}" class="gib-figure" style="height:{high}px"></div><script>addEventListener("load", () => gibFigure("{key}", {drawn}))</script>'
+        }
     return output
 
 
@@ -78,7 +93,17 @@ def notebook(path, target, place, most):
             if re.match(r"#\s*\|\s*(hide|default_exp)", source):
                 continue
             cell["source"] = DIRECTIVE.sub("", source) if source.startswith("#|") else source
-            cell["outputs"] = [alive(output, source, up, place, most, f"f{hashlib.sha1(f'{path.name}{number}{i}'.encode()).hexdigest()[:10]}") for i, output in enumerate(cell["outputs"])]
+            cell["outputs"] = [
+                alive(
+                    output,
+                    source,
+                    up,
+                    place,
+                    most,
+                    f"f{hashlib.sha1(f'{path.name}{number}{i}'.encode()).hexdigest()[:10]}",
+                )
+                for i, output in enumerate(cell["outputs"])
+            ]
         cells.append(cell)
     content["cells"] = cells
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -141,13 +166,37 @@ def main():
     (source / "api").mkdir()
     for name, room in rooms.items():
         (source / "api" / f"{name}.md").write_text(reference(name, room))
-    tables = [contents(caption, [f"nbs/{group + '/' if group else ''}{path.stem}" for path in sorted((path for path in paths if path.parent.name == (group or "nbs")), key=order) if path.stem != "start_here"])
-              for group, caption in GROUPS.items()]
+    tables = [
+        contents(
+            caption,
+            [
+                f"nbs/{group + '/' if group else ''}{path.stem}"
+                for path in sorted((path for path in paths if path.parent.name == (group or "nbs")), key=order)
+                if path.stem != "start_here"
+            ],
+        )
+        for group, caption in GROUPS.items()
+    ]
     front = (ROOT / "docs" / "index.md").read_text()
-    front = re.sub(r"EXPLORER: (.*)", lambda found: f'<iframe class="gib-frame" title="explorer" src="explorers/{explorer_page(found[1], found[1], place, options.most)}"></iframe>', front)
-    (source / "index.md").write_text(front + "\n" + contents("Begin", ["nbs/start_here", "equations"]) + "\n" + "\n".join(tables) + contents("Reference", [f"api/{name}" for name in rooms]))
+    front = re.sub(
+        r"EXPLORER: (.*)",
+        lambda found: (
+            f'<iframe class="gib-frame" title="explorer" src="explorers/{explorer_page(found[1], found[1], place, options.most)}"></iframe>'
+        ),
+        front,
+    )
+    (source / "index.md").write_text(
+        front
+        + "\n"
+        + contents("Begin", ["nbs/start_here", "equations"])
+        + "\n"
+        + "\n".join(tables)
+        + contents("Reference", [f"api/{name}" for name in rooms])
+    )
     shutil.copy(ROOT / "docs" / "equations.md", source)
-    return subprocess.run([sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-j", "2", "-b", "html", str(source), str(site)]).returncode or print(f"the site is in {site}: open {site / 'index.html'}")
+    return subprocess.run(
+        [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-j", "2", "-b", "html", str(source), str(site)]
+    ).returncode or print(f"the site is in {site}: open {site / 'index.html'}")
 
 
 def order(path):

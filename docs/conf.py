@@ -1,4 +1,5 @@
 """Sphinx: notebooks by MyST-NB, formulae as MathML, nothing from the network."""
+
 import pathlib
 import sys
 

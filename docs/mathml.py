@@ -1,10 +1,18 @@
 """LaTeX to MathML with docutils: browsers show it without a script."""
+
 import re
 
 from docutils import nodes
 from docutils.utils.math.latex2mathml import tex2mathml
 
-SIGNS = {"·": r"\cdot ", "≈": r"\approx ", "½": r"\frac{1}{2}", "¼": r"\frac{1}{4}", "⅛": r"\frac{1}{8}", r"\dots": r"\ldots"}
+SIGNS = {
+    "·": r"\cdot ",
+    "≈": r"\approx ",
+    "½": r"\frac{1}{2}",
+    "¼": r"\frac{1}{4}",
+    "⅛": r"\frac{1}{8}",
+    r"\dots": r"\ldots",
+}
 
 
 def translate(text):

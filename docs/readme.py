@@ -1,4 +1,5 @@
 """Write the result tables of the README from the committed results: `python docs/readme.py`. With `--check`, only say whether they are in step."""
+
 import functools
 import json
 import pathlib
@@ -6,13 +7,15 @@ import sys
 
 import numpy as np
 
+from gib_nb.utils.migrate import migrate
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 BEGIN, END = "<!-- results: written by docs/readme.py -->", "<!-- end of results -->"
 
 
 @functools.cache
 def rows_of(name):
-    return json.loads((ROOT / "nbs" / "experiments" / "results" / f"{name}.json").read_text())["rows"]
+    return migrate(json.loads((ROOT / "nbs" / "experiments" / "results" / f"{name}.json").read_text()))["rows"]
 
 
 def table(head, lines):
@@ -30,65 +33,120 @@ def mean(values):
 
 def classification():
     "Accuracy over ten folds, the paper's in brackets."
-    from gib_nb.classification import DATASETS, PAPER, chosen
-    found = chosen(rows_of("classification"))
+    from gib_nb.experiments.classification import DATASETS, PAPER, select_configs
+
+    found = select_configs(rows_of("classification"))
 
     def cell(method, dataset):
         ours = mean([row["accuracy"] for row in found.get((dataset, method), ())])
         paper = PAPER.get(method, {}).get(dataset)
         return number(ours) + (f" ({number(paper[0])})" if paper else "")
 
-    methods = ["GCN+GIB", "GraphSAGE+GIB", "GIN+GIB", "GAT+GIB", "GIN+GIB, β = 0", "GIN", "GIN, sum", "structure-blind", "majority class"]
-    return table(["accuracy (the paper's)", *DATASETS], [[method, *(cell(method, dataset) for dataset in DATASETS)] for method in methods])
+    methods = [
+        "GCN+GIB",
+        "GraphSAGE+GIB",
+        "GIN+GIB",
+        "GAT+GIB",
+        "GIN+GIB, β = 0",
+        "GIN",
+        "GIN, sum",
+        "no-edges baseline",
+        "majority class",
+    ]
+    return table(
+        ["accuracy (the paper's)", *DATASETS],
+        [[method, *(cell(method, dataset) for dataset in DATASETS)] for method in methods],
+    )
 
 
 def interpretation():
     "Bias at half of the atoms, mean over the seeds."
-    from gib_nb.interpretation import DATASETS
+    from gib_nb.experiments.interpretation import DATASETS
+
     rows = rows_of("interpretation")
 
     def cell(method, dataset):
-        return number(mean([point["bias"] for row in rows if (row["dataset"], row["method"]) == (dataset, method) for point in row.get("frontier", ()) if point["share"] == .5]))
+        return number(
+            mean(
+                [
+                    point["bias"]
+                    for row in rows
+                    if (row["dataset"], row["method"]) == (dataset, method)
+                    for point in row.get("bias_vs_size", ())
+                    if point["ratio"] == 0.5
+                ]
+            )
+        )
 
-    methods = {"GCN+Att05": "GCN+Att05", "GCN+GIB": "GCN+GIB", "random fragment": "random connected fragment", "sampled GIB": "sampled GIB, with a taught reader", "every fragment": "best of all fragments (of small molecules)"}
-    return table(["bias at half of the atoms", *DATASETS], [[words, *(cell(method, dataset) for dataset in DATASETS)] for method, words in methods.items()])
+    methods = {
+        "GCN+Att05": "GCN+Att05",
+        "GCN+GIB": "GCN+GIB",
+        "random fragment": "random connected fragment",
+        "sampled GIB": "sampled GIB",
+        "every fragment": "best of all fragments (of small molecules)",
+    }
+    return table(
+        ["bias at half of the atoms", *DATASETS],
+        [[words, *(cell(method, dataset) for dataset in DATASETS)] for method, words in methods.items()],
+    )
 
 
-def pieces():
-    "Connected pieces of each method's own choice, the paper's in brackets."
-    from gib_nb.interpretation import DATASETS, PAPER_PIECES
+def components():
+    "Connected components of the subgraph that each method selects, the paper's in brackets."
+    from gib_nb.experiments.interpretation import DATASETS, PAPER_PIECES
+
     rows = rows_of("interpretation")
 
     def cell(method, place):
-        ours = mean([row.get("pieces") for row in rows if (row["dataset"], row["method"]) == (DATASETS[place], method)])
+        ours = mean(
+            [row.get("components") for row in rows if (row["dataset"], row["method"]) == (DATASETS[place], method)]
+        )
         return number(ours) + (f" ({number(PAPER_PIECES[method][place])})" if method in PAPER_PIECES else "")
 
-    return table(["connected pieces of the own choice", *DATASETS], [[method, *(cell(method, place) for place in range(len(DATASETS)))] for method in (*PAPER_PIECES, "sampled GIB")])
+    return table(
+        ["connected components of the selected subgraph", *DATASETS],
+        [
+            [method, *(cell(method, place) for place in range(len(DATASETS)))]
+            for method in (*PAPER_PIECES, "sampled GIB")
+        ],
+    )
 
 
 def denoising():
     "Means over twenty seeds, the paper's in brackets."
-    from gib_nb.denoising import PAPER
+    from gib_nb.experiments.denoising import PAPER
+
     rows = rows_of("denoising")
     scores = {"recall": "recall", "precision": "precision", "auc": "ROC-AUC", "accuracy": "accuracy"}
 
     def cell(method, score):
         paper = PAPER.get(method, {}).get(score)
-        return number(mean([row.get(score) for row in rows if row["method"] == method])) + (f" ({number(paper[0])})" if paper else "")
+        return number(mean([row.get(score) for row in rows if row["method"] == method])) + (
+            f" ({number(paper[0])})" if paper else ""
+        )
 
-    methods = ["GCN+Att05", "GCN+GIB", "keep all", "low degree", "link predictor", "GIN+GIB, learned prior"]
-    return table(["denoising (the paper's)", *scores.values()], [[method, *(cell(method, score) for score in scores)] for method in methods])
+    methods = ["GCN+Att05", "GCN+GIB", "keep all", "low degree", "link predictor", "GIN+GIB, edge prior"]
+    return table(
+        ["denoising (the paper's)", *scores.values()],
+        [[method, *(cell(method, score) for score in scores)] for method in methods],
+    )
 
 
 def written(text):
     "The README with the tables of today."
     before, rest = text.split(BEGIN)
-    return "\n\n".join([before + BEGIN, classification(), interpretation(), pieces(), denoising(), END + rest.split(END)[1]])
+    return "\n\n".join(
+        [before + BEGIN, classification(), interpretation(), components(), denoising(), END + rest.split(END)[1]]
+    )
 
 
 if __name__ == "__main__":
     readme = ROOT / "README.md"
     text = readme.read_text()
     if "--check" in sys.argv:
-        sys.exit(0 if written(text) == text else "the README's tables are not those of the results: run python docs/readme.py")
+        sys.exit(
+            0
+            if written(text) == text
+            else "the README's tables are not those of the results: run python docs/readme.py"
+        )
     readme.write_text(written(text))

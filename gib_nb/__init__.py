@@ -1,37 +1,74 @@
 """Learn and use the graph information bottleneck in Jupyter.
 
-Importing the package loads nothing heavy: a public name is fetched from its room when it is first used.
+Importing the package loads nothing heavy: a public name is fetched from its module when it is first used.
 """
+
 __version__ = "0.1.0"
 
 _PUBLIC = {
-    "information": ("entropy", "kl_divergence", "mutual_information", "gaussian_mutual_information",
-                    "sign_channel_mutual_information", "information_bottleneck"),
-    "mi": ("dv_loss", "estimate_mi", "graph_task", "EmbeddingBank", "InnerLoop", "MIEstimate", "StatisticsNetwork"),
-    "case_study": ("CaseStudy",),
-    "data": ("load_dataset", "motif_dataset", "denoising_dataset", "to_line_graph", "GraphDataset"),
-    "drawings": ("Drawing", "draw_grid"),
-    "molecules": ("molecule_to_data", "cut_fragment", "property_oracle", "draw_molecule"),
-    "backbones": ("make_backbone", "readout", "GraphClassifier"),
-    "connectivity": ("connectivity_loss", "components", "largest_component"),
-    "model": ("GIB", "GIBOutput"),
-    "masked": ("EncodeAgainGIB", "PostHocGIB"),
-    "trainer": ("GIBConfig", "GIBTrainer", "history_figure"),
-    "explain": ("explain_smiles", "edge_auc", "shipped_model", "MoleculeExplanation"),
-    "explainer": ("GIBExplainer", "GraphPredictor"),
-    "baselines": ("NetworkTrainer", "TopAttention"),
-    "comparison": ("apart_config",),
-    "plots": ("draw_graph",),
+    "information.exact": (
+        "entropy",
+        "kl_divergence",
+        "mutual_information",
+        "gaussian_mutual_information",
+        "sign_channel_mutual_information",
+        "information_bottleneck",
+    ),
+    "information.bounds": ("dv_bound",),
+    "information.critic": ("MemoryBank", "InnerLoop", "StatisticsNetwork"),
+    "information.estimate": ("estimate_mi", "MIEstimate"),
+    "information.enumerate": ("enumerable_graph_channel",),
+    "information.case_study": ("CaseStudy",),
+    "utils.drawing": ("Drawing", "draw_grid"),
+    "chem.smiles": ("molecule_to_data",),
+    "chem.fragments": ("cut_fragment",),
+    "chem.properties": ("property_oracle",),
+    "chem.draw": ("draw_molecule",),
+    "data.graph_dataset": ("GraphDataset",),
+    "data.synthetic": ("motif_dataset", "to_line_graph"),
+    "data.datasets": ("load_dataset", "denoising_dataset"),
+    "nn.backbones": ("make_backbone", "readout", "GraphClassifier"),
+    "nn.connectivity": ("connectivity_loss", "num_connected_components", "largest_component_mask"),
+    "nn.gib": ("GIB", "GIBOutput"),
+    "nn.classifiers": ("ReencodingGIB", "PostHocGIB"),
+    "train.config": (
+        "GIBConfig",
+        "Encoder",
+        "NodeMask",
+        "EdgeMask",
+        "Pooled",
+        "Reencode",
+        "Frozen",
+        "Critic",
+        "Prior",
+        "Pretrain",
+        "Bottleneck",
+        "Finetune",
+        "Optim",
+        "configure",
+        "recipe",
+    ),
+    "train.trainer": ("GIBTrainer",),
+    "train.estimators": ("GIBClassifier", "GIBRegressor"),
+    "train.classifier_trainer": ("ClassifierTrainer",),
+    "train.predictions": ("Predictions", "SubgraphExplanation"),
+    "explain.metrics": ("edge_auc",),
+    "explain.attention": ("TopKAttentionExplainer",),
+    "explain.molecule": ("explain_smiles", "shipped_model", "MoleculeExplanation"),
+    "explain.pyg": ("GIBExplainer", "GraphPredictor"),
+    "report.evaluate": ("evaluate",),
+    "report.figures": ("draw_graph", "history_figure"),
 }
-_ROOM_OF = {name: room for room, names in _PUBLIC.items() for name in names}
-__all__ = ["__version__", *_ROOM_OF]
+_MODULE_OF = {name: module for module, names in _PUBLIC.items() for name in names}
+__all__ = ["__version__", *_MODULE_OF]
 
 
 def __getattr__(name):
     import importlib
-    if name not in _ROOM_OF:
+
+    if name not in _MODULE_OF:
         raise AttributeError(f"module 'gib_nb' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"gib_nb.{_ROOM_OF[name]}"), name)
+    return getattr(importlib.import_module(f"gib_nb.{_MODULE_OF[name]}"), name)
 
 
 def __dir__():

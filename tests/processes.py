@@ -2,6 +2,7 @@
 
 They are copies of a server that has no threads. A copy of the process that runs the tests would have its locks, and not the threads that release them: it may wait for ever.
 """
+
 import multiprocessing
 import random
 import time

@@ -4,6 +4,7 @@ Cells flagged `#| slow` (unless asked for), `#| cuda`, `#| notest` or `#| eval: 
 Widget state and execution counts are dropped, so that a second run changes nothing, and pictures are packed, so that they stay small.
 With `--pictures` nothing runs: the pictures of figures and explorers are drawn anew from what the outputs say, and that of the README too.
 """
+
 import base64
 import io
 import os
@@ -25,7 +26,7 @@ os.environ.setdefault("PLOTLY_RENDERER", "plotly_mimetype+png")
 SKIP = {"slow", "cuda", "notest"} - ({"slow"} if "--slow" in sys.argv else set())
 NBS = ROOT / "nbs"
 SHOWN = {"image/png", "image/svg+xml", "text/html"}  # what a reader without a kernel can see
-README = "BetaExplorer(dataset='motif', beta=0.1).only('graph', 'plane')"  # the explorer in its picture
+README = "BetaExplorer(dataset='motif', beta=0.1).select('graph', 'plane')"  # the explorer in its picture
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
@@ -41,7 +42,8 @@ def directives(source):
 
 def skipped(source):
     return "nbdev_export(" in source or any(
-        name in SKIP or (name == "eval" and argument == "false") for name, argument in directives(source))
+        name in SKIP or (name == "eval" and argument == "false") for name, argument in directives(source)
+    )
 
 
 def packed(png, most=(30_000, 36_000, 60_000)):
@@ -50,7 +52,9 @@ def packed(png, most=(30_000, 36_000, 60_000)):
     for step, limit in zip((17, 34, 51), most):
         if len(small) > limit:
             rounded = io.BytesIO()
-            Image.fromarray(rounded_edges(np.array(Image.open(io.BytesIO(png)).convert("RGB")), step)).save(rounded, "PNG")
+            Image.fromarray(rounded_edges(np.array(Image.open(io.BytesIO(png)).convert("RGB")), step)).save(
+                rounded, "PNG"
+            )
             small = min(oxipng.optimize_from_memory(rounded.getvalue(), level=4), small, key=len)
     return small
 
@@ -69,15 +73,25 @@ def run(path):
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     for cell in code:
         cell.metadata["tags"] = ["skip-execution"] if skipped(cell.source) else []
-    NotebookClient(notebook, timeout=900, kernel_name="python3", record_timing=False, store_widget_state=False,
-                   resources={"metadata": {"path": str(path.parent)}}).execute()
+    NotebookClient(
+        notebook,
+        timeout=900,
+        kernel_name="python3",
+        record_timing=False,
+        store_widget_state=False,
+        resources={"metadata": {"path": str(path.parent)}},
+    ).execute()
     notebook.metadata = {"kernelspec": {"display_name": "python3", "language": "python", "name": "python3"}}
     for cell in code:
         cell.metadata.pop("tags", None)
         cell.execution_count = None
         # progress bars are noise in a committed notebook, and a widget with nothing beside it shows nothing later
-        cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"
-                        and not (WIDGET in output.get("data", {}) and not SHOWN & set(output["data"]))]
+        cell.outputs = [
+            output
+            for output in cell.outputs
+            if output.get("name") != "stderr"
+            and not (WIDGET in output.get("data", {}) and not SHOWN & set(output["data"]))
+        ]
         for output in cell.outputs:
             if "execution_count" in output:
                 output["execution_count"] = None
@@ -85,7 +99,9 @@ def run(path):
                 output["metadata"] = {}
             output.get("data", {}).pop(WIDGET, None)
             if "image/png" in output.get("data", {}):
-                output["data"]["image/png"] = base64.b64encode(packed(base64.b64decode(output["data"]["image/png"]))).decode()
+                output["data"]["image/png"] = base64.b64encode(
+                    packed(base64.b64decode(output["data"]["image/png"]))
+                ).decode()
     nbformat.write(notebook, path)
 
 
@@ -94,7 +110,10 @@ def picture(data, source):
     if figure := data.get(PLOTLY):
         import plotly.graph_objects
         import plotly.io
-        return plotly.io.to_image(plotly.graph_objects.Figure({"data": figure["data"], "layout": figure["layout"]}, skip_invalid=True), "png")
+
+        return plotly.io.to_image(
+            plotly.graph_objects.Figure({"data": figure["data"], "layout": figure["layout"]}, skip_invalid=True), "png"
+        )
     explorer = explorer_of("".join(data.get("text/plain", "")), source)
     return explorer and explorer.snapshot()
 
@@ -112,7 +131,8 @@ def redraw(path):
 
 if __name__ == "__main__":
     paths = [pathlib.Path(name).resolve() for name in sys.argv[1:] if name not in ("--slow", "--pictures")] or sorted(
-        path for path in NBS.rglob("*.ipynb") if ".ipynb_checkpoints" not in path.parts)
+        path for path in NBS.rglob("*.ipynb") if ".ipynb_checkpoints" not in path.parts
+    )
     for path in paths:
         (redraw if "--pictures" in sys.argv else run)(path)
         print("ran" if "--pictures" not in sys.argv else "drew", path.name, flush=True)

@@ -6,7 +6,8 @@ from torch import nn
 from torch_geometric.data import Batch, Data
 from torch_geometric.nn import GCNConv, Sequential
 
-from gib_nb.backbones import BACKBONES, CustomBackbone, check_batch, make_backbone, readout
+from gib_nb.nn.backbones import CustomBackbone, check_batch, make_backbone, readout
+from gib_nb.nn.registry import BACKBONES
 
 NONE = torch.zeros(2, 0, dtype=torch.long)
 PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
@@ -98,34 +99,38 @@ def test_batch_norm_trains_through_a_small_last_batch(name, n):
 @pytest.mark.parametrize("layers", [1, 2, 4])
 @pytest.mark.parametrize("name", BACKBONES)
 def test_width_of_the_embeddings(name, layers):
-    module = seeded(name, 5, 12, layers, .3)
+    module = seeded(name, 5, 12, layers, 0.3)
     assert module.out_channels == 12 and module(features(3), PATH).shape == (3, 12)
     assert len(module.convs) == layers
 
 
 def test_options_reach_the_network():
-    assert seeded("gcn", 5, dropout=.25).dropout.p == .25
+    assert seeded("gcn", 5, dropout=0.25).dropout.p == 0.25
     assert [seeded("gat", 5, width).convs[0].heads for width in (64, 6, 5)] == [4, 2, 1]
     assert not [m for m in seeded("gin", 5, norm=None).modules() if "Norm" in type(m).__name__]
     assert [m for m in seeded("gin", 5).modules() if "BatchNorm" in type(m).__name__]
 
 
-@pytest.mark.parametrize("arguments, options, text", [
-    (("gnc", 5), {}, "gcn, graphsage, gin, gat"),
-    (("gcn", 0), {}, "in_channels"),
-    (("gcn", 5, 0), {}, "hidden_channels"),
-    (("gcn", 5, 8, 0), {}, "num_layers"),
-    (("gcn", 5, 8, 2.), {}, "num_layers"),
-    (("gcn", 5), {"dropout": 1.}, "dropout"),
-    (("gcn", 5), {"norm": "graph_norm"}, "batch_norm"),
-    (("gcn", 5), {"out_channels": 3}, "hidden_channels"),
-])
+@pytest.mark.parametrize(
+    "arguments, options, text",
+    [
+        (("gnc", 5), {}, "gcn, graphsage, gin, gat"),
+        (("gcn", 0), {}, "in_channels"),
+        (("gcn", 5, 0), {}, "hidden_channels"),
+        (("gcn", 5, 8, 0), {}, "num_layers"),
+        (("gcn", 5, 8, 2.0), {}, "num_layers"),
+        (("gcn", 5), {"dropout": 1.0}, "dropout"),
+        (("gcn", 5), {"norm": "graph_norm"}, "batch_norm"),
+        (("gcn", 5), {"out_channels": 3}, "hidden_channels"),
+    ],
+)
 def test_bad_options_are_named(arguments, options, text):
     with pytest.raises(ValueError, match=f"expected .*{text}.*got|got.*{text}"):
         make_backbone(*arguments, **options)
 
 
 # --- networks of one's own
+
 
 def test_a_module_that_states_its_width_is_passed_through():
     module = seeded("gin", 5, 8)
@@ -146,14 +151,17 @@ def test_a_plain_function_becomes_a_module():
     assert isinstance(backbone, nn.Module) and torch.equal(backbone(features(3), PATH), 2 * features(3))
 
 
-@pytest.mark.parametrize("module, in_channels, out_channels, text", [
-    (GCNConv(5, 8), 6, None, r"\[n, 6\]"),
-    (GCNConv(5, 8), 5, 9, r"\[n, 9\]"),
-    (lambda x: x, 5, 5, "accepts"),
-    (lambda x, edge_index: None, 5, 5, "NoneType"),
-    (lambda x, edge_index: x.mean(0), 5, 5, r"got \[5\]"),
-    (GCNConv(5, 8), 5, "eight", "eight"),
-])
+@pytest.mark.parametrize(
+    "module, in_channels, out_channels, text",
+    [
+        (GCNConv(5, 8), 6, None, r"\[n, 6\]"),
+        (GCNConv(5, 8), 5, 9, r"\[n, 9\]"),
+        (lambda x: x, 5, 5, "accepts"),
+        (lambda x, edge_index: None, 5, 5, "NoneType"),
+        (lambda x, edge_index: x.mean(0), 5, 5, r"got \[5\]"),
+        (GCNConv(5, 8), 5, "eight", "eight"),
+    ],
+)
 def test_a_module_that_does_not_fit_is_refused(module, in_channels, out_channels, text):
     with pytest.raises(ValueError, match=text):
         make_backbone(module, in_channels, out_channels=out_channels)
@@ -166,9 +174,13 @@ def test_not_a_module(wrong):
 
 
 def test_the_trial_run_leaves_no_trace():
-    module = seeded("gin", 5, 8, dropout=.5).train()
+    module = seeded("gin", 5, 8, dropout=0.5).train()
     module.norms[0].eval()
-    state, modes, random_state = {k: v.clone() for k, v in module.state_dict().items()}, [m.training for m in module.modules()], torch.get_rng_state()
+    state, modes, random_state = (
+        {k: v.clone() for k, v in module.state_dict().items()},
+        [m.training for m in module.modules()],
+        torch.get_rng_state(),
+    )
     make_backbone(module, 5)
     assert all(torch.equal(v, state[k]) for k, v in module.state_dict().items())
     assert [m.training for m in module.modules()] == modes
@@ -178,11 +190,12 @@ def test_the_trial_run_leaves_no_trace():
 
 # --- readout
 
+
 @st.composite
 def batches(draw):
     graphs, n = draw(st.integers(1, 5)), draw(st.integers(0, 12))
     batch = draw(st.lists(st.integers(0, graphs - 1), min_size=n, max_size=n))
-    return torch.tensor(batch, dtype=torch.long), graphs, draw(st.integers(0, 10 ** 6))
+    return torch.tensor(batch, dtype=torch.long), graphs, draw(st.integers(0, 10**6))
 
 
 @settings(max_examples=60, deadline=None)
@@ -191,19 +204,19 @@ def test_readout_equals_the_loop(drawn, reduce, weighted):
     batch, graphs, seed = drawn
     x = features(len(batch), 3, seed).double()
     weight = torch.rand(len(batch), generator=torch.Generator().manual_seed(seed)).double() if weighted else None
-    expected = [[0.] * 3 for _ in range(graphs)]
+    expected = [[0.0] * 3 for _ in range(graphs)]
     count = [0] * graphs
     for i, g in enumerate(batch.tolist()):
         count[g] += 1
         for k in range(3):
-            expected[g][k] += x[i, k].item() * (weight[i].item() if weighted else 1.)
+            expected[g][k] += x[i, k].item() * (weight[i].item() if weighted else 1.0)
     if reduce == "mean":
         expected = [[value / max(count[g], 1) for value in row] for g, row in enumerate(expected)]
     torch.testing.assert_close(readout(x, batch, graphs, reduce, weight), torch.tensor(expected, dtype=torch.double))
 
 
 def test_readout_by_hand():
-    x, batch = torch.tensor([[1., 2.], [3., 4.], [5., 6.]]), torch.tensor([0, 0, 2])
+    x, batch = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]), torch.tensor([0, 0, 2])
     assert readout(x, batch, 4).tolist() == [[2, 3], [0, 0], [5, 6], [0, 0]]
     assert readout(x, batch, 4, "sum").tolist() == [[4, 6], [0, 0], [5, 6], [0, 0]]
     assert readout(x, batch).shape == (3, 2) and readout(x, None).tolist() == [[3, 4]]
@@ -212,7 +225,7 @@ def test_readout_by_hand():
 def test_half_a_weight_is_half_an_embedding():
     "The mean divides by the number of nodes: dividing by the weights would make ½ everywhere look like the whole graph."
     x, batch = features(6), torch.tensor([0, 0, 0, 1, 1, 1])
-    torch.testing.assert_close(readout(x, batch, 2, weight=torch.full((6,), .5)), readout(x, batch, 2) / 2)
+    torch.testing.assert_close(readout(x, batch, 2, weight=torch.full((6,), 0.5)), readout(x, batch, 2) / 2)
     assert torch.equal(readout(x, batch, 2, weight=torch.ones(6)), readout(x, batch, 2))
 
 
@@ -226,20 +239,26 @@ def test_graphs_of_a_batch_have_their_own_embeddings():
 
 
 def test_gradients_of_the_readout():
-    x, weight = features(5, 2).double().requires_grad_(), torch.rand(5, generator=torch.Generator().manual_seed(0)).double().requires_grad_()
+    x, weight = (
+        features(5, 2).double().requires_grad_(),
+        torch.rand(5, generator=torch.Generator().manual_seed(0)).double().requires_grad_(),
+    )
     batch = torch.tensor([2, 0, 0, 2, 3])
     for reduce in ("mean", "sum"):
         assert torch.autograd.gradcheck(lambda x, w: readout(x, batch, 5, reduce, w), (x, weight))
 
 
-@pytest.mark.parametrize("batch, graphs, text", [
-    (torch.tensor([0, 0]), 2, r"shape \[3\].*got \[2\]"),
-    (torch.tensor([[0], [0], [1]]), 2, r"got \[3, 1\]"),
-    (torch.tensor([0, -1, 1]), 2, "0 to 1.*got -1 to 1"),
-    (torch.tensor([0, 2, 1]), 2, "0 to 1.*got 0 to 2"),
-    (torch.tensor([0., 0., 1.]), 2, "int64.*float32"),
-    ([0, 0, 1], 2, "int64.*list"),
-])
+@pytest.mark.parametrize(
+    "batch, graphs, text",
+    [
+        (torch.tensor([0, 0]), 2, r"shape \[3\].*got \[2\]"),
+        (torch.tensor([[0], [0], [1]]), 2, r"got \[3, 1\]"),
+        (torch.tensor([0, -1, 1]), 2, "0 to 1.*got -1 to 1"),
+        (torch.tensor([0, 2, 1]), 2, "0 to 1.*got 0 to 2"),
+        (torch.tensor([0.0, 0.0, 1.0]), 2, "int64.*float32"),
+        ([0, 0, 1], 2, "int64.*list"),
+    ],
+)
 def test_a_wrong_batch_vector_is_refused(batch, graphs, text):
     with pytest.raises(ValueError, match=text):
         readout(torch.ones(3, 2), batch, graphs)
@@ -247,11 +266,14 @@ def test_a_wrong_batch_vector_is_refused(batch, graphs, text):
         check_batch(batch, 3, graphs)
 
 
-@pytest.mark.parametrize("options, text", [
-    ({"reduce": "max"}, "'max'"),
-    ({"weight": torch.ones(3, 1)}, r"weight of shape \[3\].*\[3, 1\]"),
-    ({"weight": torch.ones(2)}, r"weight of shape \[3\].*\[2\]"),
-])
+@pytest.mark.parametrize(
+    "options, text",
+    [
+        ({"reduce": "max"}, "'max'"),
+        ({"weight": torch.ones(3, 1)}, r"weight of shape \[3\].*\[3, 1\]"),
+        ({"weight": torch.ones(2)}, r"weight of shape \[3\].*\[2\]"),
+    ],
+)
 def test_wrong_options_of_the_readout(options, text):
     with pytest.raises(ValueError, match=text):
         readout(torch.ones(3, 2), torch.zeros(3, dtype=torch.long), 1, **options)

@@ -1,4 +1,5 @@
 """The course keeps its shape: a promise, an example by hand, one explorer, exercises, a summary, sources. `nbdev_test` runs the lessons themselves."""
+
 import ast
 import inspect
 import json
@@ -17,7 +18,9 @@ LESSONS = sorted((NBS / "lessons").glob("[0-9]*.ipynb"))
 
 
 def marked():
-    return [pytest.param(path, marks=getattr(pytest.mark, f"lesson{int(path.stem[:2])}"), id=path.stem) for path in LESSONS]
+    return [
+        pytest.param(path, marks=getattr(pytest.mark, f"lesson{int(path.stem[:2])}"), id=path.stem) for path in LESSONS
+    ]
 
 
 def cells(path, kind):
@@ -38,7 +41,13 @@ def test_a_lesson_has_all_its_parts(path):
     words = re.findall(r"[^\W\d_][\w'’-]*", re.sub(r"\$\$.*?\$\$|\$[^$]*\$|\]\([^)]*\)", " ", prose, flags=re.S))
     assert 600 <= len(words) <= 1500, len(words)
     assert 15_000 <= path.stat().st_size <= 150_000
-    pictures = sum(len("".join(content)) for cell in json.loads(path.read_text())["cells"] for output in cell.get("outputs", ()) for kind, content in output.get("data", {}).items() if kind.startswith("image/"))
+    pictures = sum(
+        len("".join(content))
+        for cell in json.loads(path.read_text())["cells"]
+        for output in cell.get("outputs", ())
+        for kind, content in output.get("data", {}).items()
+        if kind.startswith("image/")
+    )
     assert path.stat().st_size - pictures <= 65_000
     assert len(re.findall(r"^\s*\w+Explorer\(", code, re.M)) == 1  # one explorer
     assert code.count("assert ") >= 2
@@ -50,15 +59,21 @@ def test_a_lesson_asks_all_its_exercises_and_shows_no_solution(path):
     for name, exercise in exercises_of(number).items():
         if isinstance(exercise, Exercise):
             assert f'check("{name}", {name})' in code, name
-            stub = next(node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.FunctionDef) and node.name == name)
+            stub = next(
+                node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.FunctionDef) and node.name == name
+            )
             assert [ast.unparse(line) for line in stub.body] == ["..."], name
-            assert [argument.arg for argument in stub.args.args] == list(inspect.signature(exercise.solution).parameters), name
+            assert [argument.arg for argument in stub.args.args] == list(
+                inspect.signature(exercise.solution).parameters
+            ), name
         else:
             assert f'ask("{name}")' in code, name
     assert len(re.findall(r"\bcheck\(|\bask\(", code)) == len(exercises_of(number))
 
 
-@pytest.mark.parametrize("path", [*marked(), NBS / "lessons" / "teaching.ipynb", NBS / "start_here.ipynb"], ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", [*marked(), NBS / "lessons" / "teaching.ipynb", NBS / "start_here.ipynb"], ids=lambda path: path.stem
+)
 def test_links_lead_to_notebooks(path):
     for target in re.findall(r"\]\(([^)#]+)\)", "\n".join(cells(path, "markdown"))):
         assert target.startswith("https://") or (path.parent / target).is_file(), target
@@ -66,23 +81,45 @@ def test_links_lead_to_notebooks(path):
 
 @pytest.mark.parametrize("path", marked())
 def test_exercises_and_questions_can_be_seen_without_a_kernel(path):
-    outputs = [output for cell in json.loads(path.read_text())["cells"] for output in cell.get("outputs", []) if "data" in output]
+    outputs = [
+        output
+        for cell in json.loads(path.read_text())["cells"]
+        for output in cell.get("outputs", [])
+        if "data" in output
+    ]
     shown = "".join("".join(output["data"].get("text/html", "")) for output in outputs)
     asked = "\n".join(cells(path, "code"))
     assert shown.count("Not written yet") == asked.count("check(") and shown.count("<details>") >= asked.count("ask(")
 
 
 # An old processor: two threads, and none of the wide instructions that torch, MKL and oneDNN choose by themselves. Every sum is then rounded in another way, and a training goes another way.
-OTHER_PROCESSOR = {"OMP_NUM_THREADS": "2", "MKL_CBWR": "COMPATIBLE", "ONEDNN_MAX_CPU_ISA": "SSE41",
-                   "OMP_WAIT_POLICY": "PASSIVE"}  # a thread that waits leaves its core to others
+OTHER_PROCESSOR = {
+    "OMP_NUM_THREADS": "2",
+    "MKL_CBWR": "COMPATIBLE",
+    "ONEDNN_MAX_CPU_ISA": "SSE41",
+    "OMP_WAIT_POLICY": "PASSIVE",
+}  # a thread that waits leaves its core to others
 
 
-@pytest.mark.parametrize("path, instructions", [pytest.param(NBS / "start_here.ipynb", "default", id="start_here"),
-                                                pytest.param(NBS / "lessons" / "07_training.ipynb", "avx2", id="07_training", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "path, instructions",
+    [
+        pytest.param(NBS / "start_here.ipynb", "default", id="start_here"),
+        pytest.param(NBS / "lessons" / "07_training.ipynb", "avx2", id="07_training"),
+    ],
+)
 def test_what_a_lesson_asserts_holds_on_another_processor(path, instructions):
     "The two whose outcomes swing most from training to training; slow cells keep what they show and assert nothing."
     code = "\n".join(cell for cell in cells(path, "code") if not cell.startswith("#| slow"))
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], cwd=path.parent, env=os.environ | OTHER_PROCESSOR | {"ATEN_CPU_CAPABILITY": instructions}, capture_output=True, text=True, timeout=500)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code],
+        cwd=path.parent,
+        env=os.environ | OTHER_PROCESSOR | {"ATEN_CPU_CAPABILITY": instructions},
+        capture_output=True,
+        text=True,
+        timeout=500,
+    )
     assert done.returncode == 0, done.stderr[-2000:]
 
 

@@ -1,4 +1,5 @@
 """README and CONTRIBUTING: their code runs, their numbers are those of the results, their links lead somewhere."""
+
 import pathlib
 import re
 import subprocess
@@ -19,19 +20,27 @@ def blocks(page):
             yield heading, part[2]
 
 
-PIECES = [pytest.param(code, id=f"{page}-{number}-{heading}", marks=[pytest.mark.slow] if heading == "Many at once" else []) for page in PAGES for number, (heading, code) in enumerate(blocks(page))
-          if "my_model" not in code]  # that one is a pattern, with names of the reader's own
+PIECES = [
+    pytest.param(code, id=f"{page}-{number}-{heading}", marks=[] if heading == "The course" else [pytest.mark.slow])
+    for page in PAGES
+    for number, (heading, code) in enumerate(blocks(page))
+    if "my_model" not in code
+]  # that one is a pattern, with names of the reader's own
 
 
 @pytest.mark.parametrize("code", PIECES)
 def test_code_runs_as_it_stands(code, tmp_path, monkeypatch):
     "Each block alone, in an empty folder; long trainings are cut short, and large data sets."
     monkeypatch.chdir(tmp_path)
-    code = code.replace("epochs=60", "epochs=4, warmup=1, ramp=1, restarts=0").replace("beta=[0., .1, 1.], seed=range(3)", "beta=[.1], seed=range(1)")
+    code = code.replace("epochs=60", "epochs=4, pretrain_epochs=1, rampup_epochs=1, max_restarts=0").replace(
+        "beta=[0., .1, 1.], seed=range(3)", "beta=[.1], seed=range(1)"
+    )
     for large in ('load_dataset("motif")', '"motif", folder'):
-        code = code.replace(large, large.replace('load_dataset("motif")', "motif_dataset(100)").replace('"motif"', "motif_dataset(100)"))
-    if "apart_config(seed=0)" in code:
-        code = "data = motif_dataset(60)\n" + code.replace("apart_config(seed=0)", "apart_config(6, seed=0)")
+        code = code.replace(
+            large, large.replace('load_dataset("motif")', "motif_dataset(100)").replace('"motif"', "motif_dataset(100)")
+        )
+    if 'recipe("two_stage"' in code:
+        code = "data = motif_dataset(60)\n" + code.replace("seed=0)", "seed=0, epochs=12)")
     code = "from gib_nb import motif_dataset\n" + code
     run = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True)
     assert run.returncode == 0, run.stderr[-3000:]

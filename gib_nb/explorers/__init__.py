@@ -1,30 +1,22 @@
 """Explorers: sliders, figures and training, in a notebook, in a browser page, and as one HTML file.
 
-Each explorer is fetched from its room when it is first used.
+`registry` lists them. Each is fetched from its module when it is first used.
 """
-_ROOM_OF = {
-    "BetaExplorer": "beta",
-    "InnerStepsExplorer": "inner_steps",
-    "CaseStudyExplorer": "case_study",
-    "ConnectivityExplorer": "connectivity",
-    "InformationBottleneckExplorer": "information_bottleneck",
-    "MoleculeExplorer": "molecule",
-    "StabilityExplorer": "stability",
-    "BitsExplorer": "bits",
-    "EdgesExplorer": "edges",
-    "LuckExplorer": "luck",
-    "Explorer": "base",
-    "Control": "base",
-    "page": "app",
-}
-__all__ = list(_ROOM_OF)
+
+from .registry import CLASSES, EXPLORERS
+
+_OTHERS = {"Explorer": "explorer", "Control": "control"}  # public name → module
+__all__ = [*CLASSES, *_OTHERS]
 
 
 def __getattr__(name):
     import importlib
-    if name not in _ROOM_OF:
-        raise AttributeError(f"module 'gib_nb.explorers' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"gib_nb.explorers.{_ROOM_OF[name]}"), name)
+
+    if name in CLASSES:
+        return EXPLORERS[CLASSES[name]]
+    if name in _OTHERS:
+        return getattr(importlib.import_module(f"gib_nb.explorers.{_OTHERS[name]}"), name)
+    raise AttributeError(f"module 'gib_nb.explorers' has no attribute {name!r}")
 
 
 def __dir__():

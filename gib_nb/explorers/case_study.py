@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['VARIANCES', 'STEPS', 'SAMPLES', 'ESTIMATORS', 'CONFIG', 'EVERY', 'COLUMNS', 'LOWEST', 'LINE', 'study_settings',
-           'study_cell', 'run_key', 'build_runs', 'with_truth', 'exact_path', 'information_panel', 'epoch_mark',
+           'study_trial', 'run_key', 'build_runs', 'with_truth', 'exact_path', 'information_panel', 'epoch_mark',
            'variance_panel', 'halves', 'density_panel', 'table_panel', 'study_live', 'live_panel', 'shipped_run',
            'CaseStudyExplorer']
 
@@ -13,42 +13,67 @@ import functools
 import math
 
 import numpy as np
+from fastcore.basics import patch
 
-from .base import Control, Explorer
-from ..information import sign_channel_gradient, sign_channel_mutual_information
-from ..plots import BLACK, BLUE, GREY, ORANGE, RED, figure
-from ..sweep import completed, grid, read_asset, run_cells, shorten
+from ..experiments.sweep import grid, require_success, round_json, run_trials
+from .control import Control
+from .explorer import Explorer
+from ..information.exact import sign_channel_gradient, sign_channel_mutual_information
+from ..report.figures import BLACK, BLUE, GRAY, ORANGE, RED, figure
+from ..utils.files import read_asset
 
 # %% ../../nbs/explorers/case_study.ipynb #8e2ff3c9
-VARIANCES = (.2, .5, 1., 5.)
+VARIANCES = (0.2, 0.5, 1.0, 5.0)
 STEPS = (1, 5, 20, 50, 150)
 SAMPLES = (200, 2_000, 20_000)
-ESTIMATORS = {"warm": "warm critic, all pairs", "reset": "new critic each epoch (Algorithm 1)", "perm": "warm critic, one permutation (published)"}
-CONFIG = {"epochs": 61, "learning_rate": .06, "seed": 0}
+ESTIMATORS = {
+    "warm": "warm critic, all pairs",
+    "reset": "new critic each epoch (Algorithm 1)",
+    "perm": "warm critic, one permutation (published)",
+}
+CONFIG = {"epochs": 61, "learning_rate": 0.06, "seed": 0}
 EVERY = 3
 COLUMNS = ("variance", "L_MI", "plug_in", "critic_gap", "gradient")
 
+
 def study_settings(variance: float, inner_steps: int, samples: int, estimator: str) -> dict:
     "The arguments of `case_study` for the values of the controls."
-    return {"variance": variance, "inner_steps": inner_steps, "samples": samples, "reset": estimator == "reset",
-            "negatives": "perm" if estimator == "perm" else "dedup"}
+    return {
+        "variance": variance,
+        "inner_steps": inner_steps,
+        "samples": samples,
+        "reset": estimator == "reset",
+        "negatives": "permute" if estimator == "perm" else "unique",
+    }
 
-def study_cell(variance: float, inner_steps: int, samples: int, estimator: str, **settings) -> dict:
+
+def study_trial(variance: float, inner_steps: int, samples: int, estimator: str, **settings) -> dict:
     "One run, every third epoch of it."
-    from gib_nb.case_study import case_study
+    from gib_nb.information.case_study import case_study
+
     study = case_study(**study_settings(variance, inner_steps, samples, estimator), **settings)
-    return {"run": {name: shorten(getattr(study, name)[::EVERY]) for name in COLUMNS}}
+    return {"run": {name: round_json(getattr(study, name)[::EVERY]) for name in COLUMNS}}
 
 # %% ../../nbs/explorers/case_study.ipynb #da924830
 def run_key(variance: float, inner_steps: int, samples: int, estimator: str) -> str:
     "The name of a run in the shipped result."
     return f"{variance:g} {inner_steps} {samples} {estimator}"
 
-def build_runs(variances=VARIANCES, steps=STEPS, samples=SAMPLES, estimators=tuple(ESTIMATORS), jobs=1, progress=True, folder=None, **settings) -> dict:
+
+def build_runs(
+    variances=VARIANCES,
+    steps=STEPS,
+    samples=SAMPLES,
+    estimators=tuple(ESTIMATORS),
+    jobs=1,
+    progress=True,
+    folder=None,
+    **settings,
+) -> dict:
     "The content of the asset: config, epochs, and the columns of each run by its key."
     config = CONFIG | settings
     axes = dict(variance=list(variances), inner_steps=list(steps), samples=list(samples), estimator=list(estimators))
-    rows = completed(run_cells(study_cell, grid(**axes, **config), folder, jobs, progress))
+    rows = require_success(run_trials(study_trial, grid(**axes, **config), folder, jobs, progress))
     runs = {run_key(*(row[name] for name in axes)): row["run"] for row in rows}
     return {"config": config, "epochs": list(range(0, config["epochs"], EVERY)), "runs": runs}
 
@@ -56,104 +81,212 @@ def build_runs(variances=VARIANCES, steps=STEPS, samples=SAMPLES, estimators=tup
 def with_truth(run: dict, epochs: list) -> dict:
     "A run with its epochs, I(X;Y) and dI/dσ² at each σ²."
     variance = np.array(run["variance"])
-    return run | {"epoch": list(epochs), "exact": sign_channel_mutual_information(variance).tolist(), "exact_gradient": sign_channel_gradient(variance).tolist()}
+    return run | {
+        "epoch": list(epochs),
+        "exact": sign_channel_mutual_information(variance).tolist(),
+        "exact_gradient": sign_channel_gradient(variance).tolist(),
+    }
 
 # %% ../../nbs/explorers/case_study.ipynb #cc472118
 @functools.cache
 def exact_path(variance: float, epochs: int, learning_rate: float) -> tuple[float, ...]:
     "σ² in each epoch when Adam on log σ² is given the exact gradient of I(X;Y)."
-    path, place, mean, square = [], math.log(variance), 0., 0.
+    path, place, mean, square = [], math.log(variance), 0.0, 0.0
     for t in range(1, epochs + 1):
         path.append(math.exp(place))
         slope = path[-1] * sign_channel_gradient(path[-1])
-        mean, square = .9 * mean + .1 * slope, .999 * square + .001 * slope ** 2
-        place -= learning_rate * mean / (1 - .9 ** t) / (math.sqrt(square / (1 - .999 ** t)) + 1e-8)
+        mean, square = 0.9 * mean + 0.1 * slope, 0.999 * square + 0.001 * slope**2
+        place -= learning_rate * mean / (1 - 0.9**t) / (math.sqrt(square / (1 - 0.999**t)) + 1e-8)
     return tuple(path)
 
 # %% ../../nbs/explorers/case_study.ipynb #556844fb
-LOWEST = -.3  # nats, the end of the axis
+LOWEST = -0.3  # nats, the end of the axis
 
+# %% ../../nbs/explorers/case_study.ipynb #64cef524
 def information_panel(run: dict, last: int, epoch: int | None = None):  # plotly figure
     "L_MI, plug-in and exact information against the epoch, in nats; the current epoch is the red line."
-    curve = lambda name, title, **style: dict(type="scatter", x=run["epoch"], y=shorten(run[name]), name=title, hovertemplate=f"{title} %{{y:.3f}}<extra></extra>", **style)
-    traces = [curve("exact", "exact I(X;Y)", mode="lines", line=dict(color=BLACK, width=2)),
-              curve("plug_in", "plug-in", mode="markers", marker=dict(color=ORANGE, size=10, symbol="circle-open", line=dict(width=2))),
-              curve("L_MI", "L<sub>MI</sub>", mode="lines+markers", line=dict(color=BLUE, width=1), marker=dict(size=6))]
-    shapes = [dict(type="line", xref="paper", x0=0, x1=1, y0=height, y1=height, line=dict(color="#777777", width=1, dash="dot")) for height in (0, math.log(2))]
-    notes = [dict(x=1, xref="paper", xanchor="right", y=math.log(2), yanchor="bottom", text="log 2, all of a sign", showarrow=False)]
-    below = [value for value in run["L_MI"] if value < LOWEST]
-    if below:
-        notes.append(dict(x=1, xref="paper", xanchor="right", y=LOWEST, yanchor="bottom", text=f"{len(below)} of L<sub>MI</sub> below the axis, to {min(below):.1f}", showarrow=False, font=dict(color=BLUE)))
-    return figure(traces, "epoch", "information, nats", height=290, shapes=shapes + epoch_mark(epoch), annotations=notes, showlegend=True,
-                  xaxis=dict(range=[-1.5, last + 1.5]), yaxis=dict(range=[LOWEST, .85]))
+    curve = lambda name, title, **style: dict(
+        type="scatter",
+        x=run["epoch"],
+        y=round_json(run[name]),
+        name=title,
+        hovertemplate=f"{title} %{{y:.3f}}<extra></extra>",
+        **style,
+    )
+    traces = [
+        curve("exact", "exact I(X;Y)", mode="lines", line=dict(color=BLACK, width=2)),
+        curve(
+            "plug_in",
+            "plug-in",
+            mode="markers",
+            marker=dict(color=ORANGE, size=10, symbol="circle-open", line=dict(width=2)),
+        ),
+        curve("L_MI", "L<sub>MI</sub>", mode="lines+markers", line=dict(color=BLUE, width=1), marker=dict(size=6)),
+    ]
+    level = dict(type="line", xref="paper", x0=0, x1=1, line=dict(color="#777777", width=1, dash="dot"))
+    shapes = [level | dict(y0=height, y1=height) for height in (0, math.log(2))]
+    return figure(
+        traces,
+        "epoch",
+        "information, nats",
+        height=290,
+        shapes=shapes + epoch_mark(epoch),
+        annotations=_limits(run["L_MI"]),
+        showlegend=True,
+        xaxis=dict(range=[-1.5, last + 1.5]),
+        yaxis=dict(range=[LOWEST, 0.85]),
+    )
 
+# %% ../../nbs/explorers/case_study.ipynb #8d43cee7
+def _limits(estimates) -> list[dict]:
+    right = dict(x=1, xref="paper", xanchor="right", yanchor="bottom", showarrow=False)
+    notes = [right | dict(y=math.log(2), text="log 2, all of a sign")]
+    if below := [value for value in estimates if value < LOWEST]:
+        text = f"{len(below)} of L<sub>MI</sub> below the axis, to {min(below):.1f}"
+        notes.append(right | dict(y=LOWEST, text=text, font=dict(color=BLUE)))
+    return notes
+
+# %% ../../nbs/explorers/case_study.ipynb #b50f5f0f
 def epoch_mark(epoch):
     "The red line."
-    return [] if epoch is None else [dict(type="line", x0=epoch, x1=epoch, yref="paper", y0=0, y1=1, line=dict(color=RED, width=2))]
+    return (
+        []
+        if epoch is None
+        else [dict(type="line", x0=epoch, x1=epoch, yref="paper", y0=0, y1=1, line=dict(color=RED, width=2))]
+    )
 
 # %% ../../nbs/explorers/case_study.ipynb #844dadf4
 def variance_panel(run: dict, path: tuple, epoch: int):  # plotly figure
     "σ² against the epoch, and the path that exact gradients would take."
-    traces = [dict(type="scatter", x=run["epoch"], y=shorten([path[e] for e in run["epoch"]]), mode="lines", line=dict(color=GREY, width=4), name="by exact gradients",
-                   hovertemplate="exact gradients %{y:.3g}<extra></extra>"),
-              dict(type="scatter", x=run["epoch"], y=run["variance"], mode="lines+markers", line=dict(color=BLUE, width=1), marker=dict(size=6), name="by gradients of L<sub>MI</sub>",
-                   hovertemplate="σ² %{y:.3g}<extra></extra>")]
-    shapes = [dict(type="line", xref="paper", x0=0, x1=1, y0=1, y1=1, line=dict(color="#777777", width=1, dash="dot")), *epoch_mark(epoch)]
-    notes = [dict(x=1, xref="paper", xanchor="right", y=y, yanchor=anchor, text=text, showarrow=False)
-             for y, anchor, text in ((.01, "bottom", "above: one bump"), (-.01, "top", "below: two bumps"))]
-    return figure(traces, "epoch", "noise variance σ²", height=290, shapes=shapes, annotations=notes, xaxis=dict(range=[-1.5, len(path) + .5]),
-                  yaxis=dict(type="log", range=[-.85, 2.05], tickvals=[.1, .2, .5, 1, 2, 5, 10, 20, 50, 100]))
+    exact = dict(y=round_json([path[e] for e in run["epoch"]]), mode="lines", line=dict(color=GRAY, width=4))
+    estimated = dict(y=run["variance"], mode="lines+markers", line=dict(color=BLUE, width=1), marker=dict(size=6))
+    exact |= dict(name="by exact gradients", hovertemplate="exact gradients %{y:.3g}<extra></extra>")
+    estimated |= dict(name="by gradients of L<sub>MI</sub>", hovertemplate="σ² %{y:.3g}<extra></extra>")
+    traces = [dict(type="scatter", x=run["epoch"]) | trace for trace in (exact, estimated)]
+    shapes = [
+        dict(type="line", xref="paper", x0=0, x1=1, y0=1, y1=1, line=dict(color="#777777", width=1, dash="dot")),
+        *epoch_mark(epoch),
+    ]
+    notes = [
+        dict(x=1, xref="paper", xanchor="right", y=y, yanchor=anchor, text=text, showarrow=False)
+        for y, anchor, text in ((0.01, "bottom", "above: one bump"), (-0.01, "top", "below: two bumps"))
+    ]
+    return figure(
+        traces,
+        "epoch",
+        "noise variance σ²",
+        height=290,
+        shapes=shapes,
+        annotations=notes,
+        xaxis=dict(range=[-1.5, len(path) + 0.5]),
+        yaxis=dict(type="log", range=[-0.85, 2.05], tickvals=[0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100]),
+    )
 
 # %% ../../nbs/explorers/case_study.ipynb #240ac601
 LINE = np.linspace(-6, 6, 97)
 
+
 def halves(y: np.ndarray, variance: float) -> tuple[np.ndarray, np.ndarray]:  # same shape as y
     "½ p(y|x) for x = −1 and x = 1; their sum is p(y)."
-    return tuple(np.exp(-(y - x) ** 2 / (2 * variance)) / math.sqrt(8 * math.pi * variance) for x in (-1, 1))
+    return tuple(np.exp(-((y - x) ** 2) / (2 * variance)) / math.sqrt(8 * math.pi * variance) for x in (-1, 1))
 
+# %% ../../nbs/explorers/case_study.ipynb #42ac27ac
 def density_panel(variance: float, epoch: int):  # plotly figure
     "The density of Y and its two halves."
     minus, plus = halves(LINE, variance)
-    trace = lambda y, **style: dict(type="scatter", x0=LINE[0], dx=LINE[1] - LINE[0], y=np.round(y, 4).tolist(), mode="lines", hoverinfo="skip", showlegend=False, **style)
-    traces = [trace(minus, fill="tozeroy", fillcolor="rgba(230,159,0,.35)", line=dict(color=ORANGE, width=1, simplify=False)),
-              trace(plus, fill="tozeroy", fillcolor="rgba(0,114,178,.35)", line=dict(color=BLUE, width=1, simplify=False)),
-              trace(minus + plus, line=dict(color=BLACK, width=2, simplify=False))]
-    bumps = "two bumps (σ² < 1)" if variance < 1 else "one bump (σ² ≥ 1)"
-    note = lambda x, anchor, text, color=BLACK, y=.98: dict(x=x, xref="paper", xanchor=anchor, y=y, yref="paper", yanchor="top", text=text, showarrow=False, font=dict(color=color, size=14))
-    notes = [note(.01, "left", f"epoch {epoch}: σ² = {variance:.3g}"), note(.99, "right", bumps),
-             note(.01, "left", "X = −1", "#8A5F00", .84), note(.99, "right", "X = +1", BLUE, .84)]
-    return figure(traces, "y", "density of Y", height=260, annotations=notes, xaxis=dict(range=[-6, 6]), yaxis=dict(range=[0, .5]))
+    trace = lambda y, **style: dict(
+        type="scatter",
+        x0=LINE[0],
+        dx=LINE[1] - LINE[0],
+        y=np.round(y, 4).tolist(),
+        mode="lines",
+        hoverinfo="skip",
+        showlegend=False,
+        **style,
+    )
+    traces = [
+        trace(minus, fill="tozeroy", fillcolor="rgba(230,159,0,.35)", line=dict(color=ORANGE, width=1, simplify=False)),
+        trace(plus, fill="tozeroy", fillcolor="rgba(0,114,178,.35)", line=dict(color=BLUE, width=1, simplify=False)),
+        trace(minus + plus, line=dict(color=BLACK, width=2, simplify=False)),
+    ]
+    return figure(
+        traces,
+        "y",
+        "density of Y",
+        height=260,
+        annotations=_density_notes(variance, epoch),
+        xaxis=dict(range=[-6, 6]),
+        yaxis=dict(range=[0, 0.5]),
+    )
+
+# %% ../../nbs/explorers/case_study.ipynb #9ae5927f
+def _density_notes(variance, epoch) -> list[dict]:
+    note = lambda x, anchor, text, color=BLACK, y=0.98: dict(
+        x=x,
+        xref="paper",
+        xanchor=anchor,
+        y=y,
+        yref="paper",
+        yanchor="top",
+        text=text,
+        showarrow=False,
+        font=dict(color=color, size=14),
+    )
+    return [
+        note(0.01, "left", f"epoch {epoch}: σ² = {variance:.3g}"),
+        note(0.99, "right", "two bumps (σ² < 1)" if variance < 1 else "one bump (σ² ≥ 1)"),
+        note(0.01, "left", "X = −1", "#8A5F00", 0.84),
+        note(0.99, "right", "X = +1", BLUE, 0.84),
+    ]
 
 # %% ../../nbs/explorers/case_study.ipynb #22200724
 def table_panel(run: dict, epoch: int) -> str:  # HTML
     "Errors of the estimate at an epoch, and their mean size over the epochs."
     k, column = run["epoch"].index(epoch), {name: np.array(run[name]) for name in (*COLUMNS, "exact", "exact_gradient")}
     variance = column["variance"][k]
-    wrong = .5 * math.erfc(1 / math.sqrt(2 * variance))
-    rows = (("L<sub>MI</sub> less plug-in, nats", column["L_MI"] - column["plug_in"], "{:+.4f}", "{:.4f}"),
-            ("plug-in less exact, nats: luck of the sample", column["plug_in"] - column["exact"], "{:+.4f}", "{:.4f}"),
-            ("critic gap, nats: how far from the best critic", column["critic_gap"], "{:.4f}", "{:.4f}"),
-            ("∂L<sub>MI</sub>/∂σ² against the exact slope", column["gradient"] / column["exact_gradient"] - 1, "{:+.1%}", "{:.1%}"))
-    cells = "".join(f"<tr><td>{title}</td><td>{here.format(error[k])}</td><td>{mean.format(np.abs(error).mean())}</td></tr>" for title, error, here, mean in rows)
+    wrong = 0.5 * math.erfc(1 / math.sqrt(2 * variance))
+    rows = (
+        ("L<sub>MI</sub> minus plug-in, nats", column["L_MI"] - column["plug_in"], "{:+.4f}", "{:.4f}"),
+        ("plug-in minus exact, nats: chance of the sample", column["plug_in"] - column["exact"], "{:+.4f}", "{:.4f}"),
+        ("critic gap, nats: how far from the best critic", column["critic_gap"], "{:.4f}", "{:.4f}"),
+        (
+            "∂L<sub>MI</sub>/∂σ² against the exact slope",
+            column["gradient"] / column["exact_gradient"] - 1,
+            "{:+.1%}",
+            "{:.1%}",
+        ),
+    )
+    cells = "".join(
+        f"<tr><td>{title}</td><td>{here.format(error[k])}</td><td>{mean.format(np.abs(error).mean())}</td></tr>"
+        for title, error, here, mean in rows
+    )
     up, count = int((column["gradient"] > 0).sum()), len(run["epoch"])
-    return (f'<table class="gib-table"><tr><th>error of the estimate</th><th>epoch {epoch}</th><th>mean size</th></tr>{cells}</table>'
-            f'<div class="gib-note">At epoch {epoch} exact I(X;Y) = {column["exact"][k]:.4f} nats, and the best guess of X is wrong for {wrong:.1%} of the signs. '
-            f"The slope has the wrong sign in {up} of the {count} epochs that are shown. Mean size: of the error without its sign, over these epochs.</div>")
+    return (
+        f'<table class="gib-table"><tr><th>error of the estimate</th><th>epoch {epoch}</th><th>mean size</th></tr>{cells}</table>'
+        f'<div class="gib-note">At epoch {epoch} exact I(X;Y) = {column["exact"][k]:.4f} nats, and the best guess of X is wrong for {wrong:.1%} of the signs. '
+        f"The slope has the wrong sign in {up} of the {count} epochs that are shown. Mean size: of the error without its sign, over these epochs.</div>"
+    )
 
 # %% ../../nbs/explorers/case_study.ipynb #af151300
 def study_live(report, epochs: int = CONFIG["epochs"], **settings):
     "Run the study, report each epoch; returns the `CaseStudy`. Stop ends it within an epoch."
-    from gib_nb.case_study import case_study
+    from gib_nb.information.case_study import case_study
 
     def each_epoch(study):
         said = f"epoch {len(study) - 1} of {epochs - 1}: σ² {study.variance[-1]:.3g}, L_MI {study.L_MI[-1]:.3f}, exact {study.exact[-1]:.3f} nats"
         return report(len(study) / epochs, said, lambda: live_panel(study, epochs))
 
-    return case_study(epochs=epochs, learning_rate=CONFIG["learning_rate"], seed=CONFIG["seed"] + 1, on_epoch=each_epoch, **settings)
+    return case_study(
+        epochs=epochs, learning_rate=CONFIG["learning_rate"], seed=CONFIG["seed"] + 1, on_epoch=each_epoch, **settings
+    )
+
 
 def live_panel(study, epochs: int):
     "The curves of a study under way."
-    return information_panel({"epoch": list(range(len(study))), "L_MI": study.L_MI, "plug_in": study.plug_in, "exact": study.exact}, epochs - 1)
+    return information_panel(
+        {"epoch": list(range(len(study))), "L_MI": study.L_MI, "plug_in": study.plug_in, "exact": study.exact},
+        epochs - 1,
+    )
 
 # %% ../../nbs/explorers/case_study.ipynb #25930cf3
 @functools.cache
@@ -162,21 +295,48 @@ def shipped_run(key: str) -> dict:  # shared, not to be changed
     data = read_asset("case_study")
     return with_truth(data["runs"][key], data["epochs"])
 
+# %% ../../nbs/explorers/case_study.ipynb #939d4ee3
+_CONTROLS = (
+    Control(
+        "variance", "σ² at the start", VARIANCES, 0.2, format="{:g}".format, help="Variance of the noise in epoch 0."
+    ),
+    Control(
+        "inner_steps",
+        "T, inner steps",
+        STEPS,
+        150,
+        help="Steps of the critic in each epoch; a warm critic takes 4 T in the first.",
+    ),
+    Control("samples", "samples", SAMPLES, 20_000, format="{:,}".format, help="Fresh pairs (x, y) in each epoch."),
+    Control(
+        "estimator",
+        "estimator",
+        tuple(ESTIMATORS),
+        "warm",
+        "dropdown",
+        ESTIMATORS.get,
+        help="Whether the critic goes on from epoch to epoch, and where independent pairs come from.",
+    ),
+    Control(
+        "epoch",
+        "epoch",
+        tuple(range(0, CONFIG["epochs"], EVERY)),
+        0,
+        help="The epoch whose density and errors are shown.",
+    ),
+)
+
 # %% ../../nbs/explorers/case_study.ipynb #c32c77f2
 class CaseStudyExplorer(Explorer):
-    "The paper's case study run by run: σ² at the start, T, samples, estimator, and an epoch to look at. For a page: to_html(over=(\"epoch\", \"inner_steps\"))."
+    'The paper\'s case study run by run: σ² at the start, T, samples, estimator, and an epoch to look at. For a page: to_html(over=("epoch", "inner_steps")).'
+
     title = "The case study: lowering information by its estimate"
-    look_for = "with many inner steps all three curves fall together as the bumps of Y merge; with few, L_MI may rise while the information falls."
-    surprise = "more inner steps that always help: with 200 samples a warm critic is worse at T = 150 than at 20 (it learns them by heart)."
+    hint = "with many inner steps all three curves fall together as the bumps of Y merge; with few, L_MI may rise while the information falls."
+    counterexample = "more inner steps that always help: with 200 samples a warm critic is worse at T = 150 than at 20 (it memorizes them)."
     asset = "case_study"
-    controls = (
-        Control("variance", "σ² at the start", VARIANCES, .2, words="{:g}".format, help="Variance of the noise in epoch 0."),
-        Control("inner_steps", "T, inner steps", STEPS, 150, help="Steps of the critic in each epoch; a warm critic takes 4 T in the first."),
-        Control("samples", "samples", SAMPLES, 20_000, words="{:,}".format, help="Fresh pairs (x, y) in each epoch."),
-        Control("estimator", "estimator", tuple(ESTIMATORS), "warm", "dropdown", ESTIMATORS.get, help="Whether the critic is kept, and where independent pairs come from."),
-        Control("epoch", "epoch", tuple(range(0, CONFIG["epochs"], EVERY)), 0, help="The epoch whose density and errors are shown."),
-    )
-    arrangement = (("information", "variance"), ("density", "table"))
+    controls = _CONTROLS
+    layout = (("information", "variance"), ("density", "table"))
+    on_site = ("inner_steps", "variance", "epoch")
     train_help = "Runs the study with these values and another seed, on this computer; some seconds."
 
     @property
@@ -184,24 +344,35 @@ class CaseStudyExplorer(Explorer):
         "The current run: epoch, variance, L_MI, plug_in, exact, critic_gap, gradient and exact_gradient, as lists."
         return shipped_run(run_key(self.variance, self.inner_steps, self.samples, self.estimator))
 
-    def panel_information(self):
-        return information_panel(self.run, self.run["epoch"][-1], self.epoch)
+# %% ../../nbs/explorers/case_study.ipynb #a7c8b033
+@patch
+def panel_information(self: CaseStudyExplorer):
+    return information_panel(self.run, self.run["epoch"][-1], self.epoch)
 
-    def panel_variance(self):
-        return variance_panel(self.run, exact_path(self.variance, CONFIG["epochs"], CONFIG["learning_rate"]), self.epoch)
 
-    def panel_density(self):
-        return density_panel(self.run["variance"][self.run["epoch"].index(self.epoch)], self.epoch)
+@patch
+def panel_variance(self: CaseStudyExplorer):
+    return variance_panel(self.run, exact_path(self.variance, CONFIG["epochs"], CONFIG["learning_rate"]), self.epoch)
 
-    def panel_table(self):
-        return table_panel(self.run, self.epoch)
 
-    @classmethod
-    def build(cls, small=False, jobs=1, progress=True, folder=None) -> dict:
-        "Run all studies anew (180, four minutes of one core); `small` makes the first epochs of three of them."
-        few = dict(variances=(.2,), steps=(5,), samples=(200,), epochs=7) if small else {}
-        return build_runs(jobs=jobs, progress=progress, folder=folder, **few)
+@patch
+def panel_density(self: CaseStudyExplorer):
+    return density_panel(self.run["variance"][self.run["epoch"].index(self.epoch)], self.epoch)
 
-    def train(self, report):
-        "Run the study and stream its curves."
-        study_live(report, **study_settings(self.variance, self.inner_steps, self.samples, self.estimator))
+
+@patch
+def panel_table(self: CaseStudyExplorer):
+    return table_panel(self.run, self.epoch)
+
+
+@patch(cls_method=True)
+def build(cls: CaseStudyExplorer, small=False, jobs=1, progress=True, folder=None) -> dict:
+    "Run all studies anew (180, four minutes of one core); `small` makes the first epochs of three of them."
+    few = dict(variances=(0.2,), steps=(5,), samples=(200,), epochs=7) if small else {}
+    return build_runs(jobs=jobs, progress=progress, folder=folder, **few)
+
+
+@patch
+def train(self: CaseStudyExplorer, report):
+    "Run the study and stream its curves."
+    study_live(report, **study_settings(self.variance, self.inner_steps, self.samples, self.estimator))

@@ -11,32 +11,46 @@ import dataclasses
 import functools
 
 import numpy as np
+from fastcore.basics import patch
 
-from .base import Control, Explorer
-from ..plots import BLUE, GREEN, ORANGE, RED, figure
-from ..sweep import shorten
+from ..experiments.sweep import round_json
+from .control import Control
+from .explorer import Explorer
+from ..report.figures import BLUE, GREEN, ORANGE, RED, figure
 
 # %% ../../nbs/explorers/connectivity.ipynb #67fae596
 TRIANGLES = ((1, 2), (1, 3), (2, 3), (4, 5), (4, 6), (5, 6))
-PAIR = ((0, 1), (0, 0), (.33, .5), (.67, .5), (1, 1), (1, 0))
-CIRCLE = tuple((round(.5 + .5 * np.cos(angle), 3), round(.5 + .5 * np.sin(angle), 3)) for angle in np.pi / 3 * np.arange(2, -4, -1))
-PENTAGON = tuple((round(.5 + .5 * np.cos(angle), 3), round(.47 + .5 * np.sin(angle), 3)) for angle in np.pi * (.5 - .4 * np.arange(5)))
+PAIR = ((0, 1), (0, 0), (0.33, 0.5), (0.67, 0.5), (1, 1), (1, 0))
+CIRCLE = tuple(
+    (round(0.5 + 0.5 * np.cos(angle), 3), round(0.5 + 0.5 * np.sin(angle), 3))
+    for angle in np.pi / 3 * np.arange(2, -4, -1)
+)
+PENTAGON = tuple(
+    (round(0.5 + 0.5 * np.cos(angle), 3), round(0.47 + 0.5 * np.sin(angle), 3))
+    for angle in np.pi * (0.5 - 0.4 * np.arange(5))
+)
 GRAPHS = {  # words, edges, places of the nodes
     "joined": ("two triangles joined by an edge", (*TRIANGLES, (3, 4)), PAIR),
     "separate": ("two separate triangles", TRIANGLES, PAIR),
-    "path": ("path", tuple((i, i + 1) for i in range(1, 6)), tuple((i / 5, .5) for i in range(6))),
+    "path": ("path", tuple((i, i + 1) for i in range(1, 6)), tuple((i / 5, 0.5) for i in range(6))),
     "ring": ("ring", (*((i, i + 1) for i in range(1, 6)), (6, 1)), CIRCLE),
-    "star": ("star", tuple((1, i) for i in range(2, 7)), ((.5, .47), *PENTAGON)),
+    "star": ("star", tuple((1, i) for i in range(2, 7)), ((0.5, 0.47), *PENTAGON)),
 }
 NODES = (1, 2, 3, 4, 5, 6)
-SOFTNESS = (0., .2, .4, .6, .8, 1.)
+SOFTNESS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 
 # %% ../../nbs/explorers/connectivity.ipynb #b96ca932
-GRID = (0., .001, *(k / 25 for k in range(1, 26)))  # of softness; just above 0 comes the limit that a loss may jump from
+GRID = (
+    0.0,
+    0.001,
+    *(k / 25 for k in range(1, 26)),
+)  # of softness; just above 0 comes the limit that a loss may jump from
+
 
 def code_of(selected) -> int:
     "A set of node numbers as a number from 0 to 63."
     return sum(1 << node - 1 for node in selected)
+
 
 def assignments() -> np.ndarray:  # [64, softness, 6]
     "Probability of each node to be in, for each choice of nodes and each softness of `GRID`."
@@ -44,11 +58,14 @@ def assignments() -> np.ndarray:  # [64, softness, 6]
     soft = np.array(GRID)[:, None] / 2
     return inside * (1 - soft) + (1 - inside) * soft
 
+# %% ../../nbs/explorers/connectivity.ipynb #ca5904ca
 @functools.cache
 def all_choices(name: str) -> dict:
-    "SᵀAS, its shares, both losses, −∂L_con/∂p of each node and the pieces, each [64, softness, …], of a graph from `GRAPHS`."
+    "SᵀAS, its rows divided by their sums, both losses, −∂L_con/∂p of each node and the number of connected components, each [64, softness, …], of a graph from `GRAPHS`."
     import torch
-    from gib_nb.connectivity import components, connectivity_loss, connectivity_matrix, row_shares
+
+    from gib_nb.nn.connectivity import connectivity_loss, connectivity_matrix, num_connected_components, row_normalize
+
     edges = torch.tensor(GRAPHS[name][1]).T - 1
     p = torch.tensor(assignments(), requires_grad=True)
     count, shape = p[..., 0].numel(), p.shape[:2]
@@ -56,24 +73,35 @@ def all_choices(name: str) -> dict:
     batch = torch.arange(count).repeat_interleave(6)
     assignment = torch.stack([p.flatten(), 1 - p.flatten()], 1)
     matrix = connectivity_matrix(assignment, edge_index, batch, count)
-    shares = row_shares(matrix)
-    pull, = torch.autograd.grad(-count * connectivity_loss(assignment, edge_index, batch, count), p)
-    off = (shares - torch.eye(2)).detach()
-    found = {"matrix": matrix, "shares": shares, "loss": torch.linalg.vector_norm(off, dim=(1, 2)), "pull": pull,
-             "published": off.diagonal(dim1=1, dim2=2).square().mean(1), "components": components(assignment, edge_index, batch, count)}
-    return {key: value.detach().reshape(*shape, *value.shape[1:]).numpy() if key != "pull" else value.numpy() for key, value in found.items()}
+    normalized = row_normalize(matrix)
+    (pull,) = torch.autograd.grad(-count * connectivity_loss(assignment, edge_index, batch, count), p)
+    off = (normalized - torch.eye(2)).detach()
+    found = {
+        "matrix": matrix,
+        "normalized": normalized,
+        "loss": torch.linalg.vector_norm(off, dim=(1, 2)),
+        "pull": pull,
+        "published": off.diagonal(dim1=1, dim2=2).square().mean(1),
+        "components": num_connected_components(assignment, edge_index, batch, count),
+    }
+    return {
+        key: value.detach().reshape(*shape, *value.shape[1:]).numpy() if key != "pull" else value.numpy()
+        for key, value in found.items()
+    }
 
 # %% ../../nbs/explorers/connectivity.ipynb #a883d3a6
 @dataclasses.dataclass(frozen=True, eq=False)
 class Choice:
     "What the connectivity loss sees of one assignment."
-    p: np.ndarray        # [6] probability of each node to be in
-    matrix: np.ndarray   # [2, 2] SᵀAS
-    shares: np.ndarray   # [2, 2] its rows divided by their sums
-    loss: float          # L_con, the Frobenius norm of shares − identity
-    published: float     # the published code's variant
-    pull: np.ndarray     # [6] −∂L_con/∂p: above 0 where the loss falls when the node moves in
-    components: int      # pieces of the nodes with p above ½
+
+    p: np.ndarray  # [6] probability of each node to be in
+    matrix: np.ndarray  # [2, 2] SᵀAS
+    normalized: np.ndarray  # [2, 2] its rows divided by their sums
+    loss: float  # L_con, the Frobenius norm of normalized − identity
+    published: float  # the published code's variant
+    pull: np.ndarray  # [6] −∂L_con/∂p: above 0 where the loss falls when the node moves in
+    components: int  # connected components of the nodes with p above ½
+
 
 def choice(name: str, selected, softness: float) -> Choice:
     "A choice of nodes of a graph from `GRAPHS`, at a softness of `GRID`."
@@ -83,79 +111,161 @@ def choice(name: str, selected, softness: float) -> Choice:
     return Choice(p=assignments()[at], **plain)
 
 # %% ../../nbs/explorers/connectivity.ipynb #f2e6baa9
-LONGEST = .22  # of an arrow, in a drawing of height 1
+LONGEST = 0.22  # of an arrow, in a drawing of height 1
 
+# %% ../../nbs/explorers/connectivity.ipynb #a2726cb9
 def graph_figure(name: str, now: Choice):
-    "The graph with p as colour and arrows for −∂L_con/∂p; a node can be clicked."
+    "The graph with p as color and arrows for −∂L_con/∂p; a node can be clicked."
     _, edges, places = GRAPHS[name]
-    seen = [i for i in range(6) if abs(now.pull[i]) >= .005]
-    tips = {i: places[i][1] + np.sign(now.pull[i]) * (.09 + LONGEST * min(abs(now.pull[i]), 1)) for i in seen}
-    colours = [GREEN if now.pull[i] > 0 else RED for i in seen]
-    lines = [*((*places[i - 1], *places[j - 1]) for i, j in edges), *((*places[i], places[i][0], tips[i]) for i in seen)]
-    traces = [
-        dict(type="scatter", mode="lines", x=[v for x, _, u, _ in lines for v in (x, u, None)], y=shorten([v for _, y, _, w in lines for v in (y, w, None)], 3),
-             line=dict(color="#777", width=2), hoverinfo="skip"),
-        dict(type="scatter", mode="markers+text", x=[places[i][0] for i in seen], y=shorten([tips[i] for i in seen], 3), hoverinfo="skip",
-             marker=dict(size=12, color=colours, symbol=[5 if now.pull[i] > 0 else 6 for i in seen]),  # triangles up and down
-             text=[f"{now.pull[i]:+.2f}".replace("-", "−") for i in seen],
-             textposition=[f"{'top' if now.pull[i] > 0 else 'bottom'} center" for i in seen]),
-        dict(type="scatter", mode="markers+text", x=[x for x, _ in places], y=[y for _, y in places], customdata=[f"node_{node}" for node in NODES],
-             text=[str(node) for node in NODES], textfont=dict(size=14, color=["#fff" if p > .55 else "#222" for p in now.p]),
-             marker=dict(size=32, color=shorten(now.p, 3), cmin=0, cmax=1, colorscale=[[0, "#fff"], [1, BLUE]], line=dict(color="#222", width=1.5)),
-             hovertemplate="p %{marker.color}, click to flip<extra></extra>")]
-    return figure(traces, "▲ L<sub>con</sub> pulls in, ▼ pushes out; −∂L<sub>con</sub>/∂p", height=340, showlegend=False, margin=dict(l=5, r=5, t=5, b=30),
-                  legend=None, colorway=None, yaxis=dict(visible=False, range=[-.42, 1.42]),
-                  xaxis=dict(showticklabels=False, showgrid=False, ticks="", range=[-.12, 1.12]))
+    traces = [*_arrow_traces(edges, places, now), _node_trace(places, now)]
+    return figure(
+        traces,
+        "▲ L<sub>con</sub> pulls in, ▼ pushes out; −∂L<sub>con</sub>/∂p",
+        height=340,
+        showlegend=False,
+        margin=dict(l=5, r=5, t=5, b=30),
+        legend=None,
+        colorway=None,
+        yaxis=dict(visible=False, range=[-0.42, 1.42]),
+        xaxis=dict(showticklabels=False, showgrid=False, ticks="", range=[-0.12, 1.12]),
+    )
+
+# %% ../../nbs/explorers/connectivity.ipynb #b89a9132
+def _arrow_traces(edges, places, now) -> list[dict]:
+    "Edges and arrows; a pull that would round to zero has none."
+    seen = [i for i in range(6) if abs(now.pull[i]) >= 0.005]
+    tips = {i: places[i][1] + np.sign(now.pull[i]) * (0.09 + LONGEST * min(abs(now.pull[i]), 1)) for i in seen}
+    lines = [
+        *((*places[i - 1], *places[j - 1]) for i, j in edges),
+        *((*places[i], places[i][0], tips[i]) for i in seen),
+    ]
+    shafts = dict(
+        type="scatter",
+        mode="lines",
+        x=[v for x, _, u, _ in lines for v in (x, u, None)],
+        y=round_json([v for _, y, _, w in lines for v in (y, w, None)], 3),
+        line=dict(color="#777", width=2),
+    )
+    colors, shapes = zip(*((GREEN, 5) if now.pull[i] > 0 else (RED, 6) for i in seen)) if seen else ((), ())
+    heads = dict(
+        type="scatter",
+        mode="markers+text",
+        x=[places[i][0] for i in seen],
+        y=round_json([tips[i] for i in seen], 3),
+        marker=dict(size=12, color=list(colors), symbol=list(shapes)),  # triangles up and down
+        text=[f"{now.pull[i]:+.2f}".replace("-", "−") for i in seen],
+        textposition=[f"{'top' if now.pull[i] > 0 else 'bottom'} center" for i in seen],
+    )
+    return [shafts | dict(hoverinfo="skip"), heads | dict(hoverinfo="skip")]
+
+# %% ../../nbs/explorers/connectivity.ipynb #089a816c
+def _node_trace(places, now) -> dict:
+    "The nodes with their numbers, from white to blue with p."
+    scale = dict(cmin=0, cmax=1, colorscale=[[0, "#fff"], [1, BLUE]])
+    return dict(
+        type="scatter",
+        mode="markers+text",
+        x=[x for x, _ in places],
+        y=[y for _, y in places],
+        customdata=[f"node_{node}" for node in NODES],
+        text=[str(node) for node in NODES],
+        textfont=dict(size=14, color=["#fff" if p > 0.55 else "#222" for p in now.p]),
+        marker=dict(size=32, color=round_json(now.p, 3), **scale, line=dict(color="#222", width=1.5)),
+        hovertemplate="p %{marker.color}, click to flip<extra></extra>",
+    )
 
 # %% ../../nbs/explorers/connectivity.ipynb #9d4cdaff
 def softness_figure(name: str, selected, softness: float):
     "Both losses against softness for a choice of nodes, the current one marked."
-    found, code = all_choices(name), code_of(selected)
-    kept = [k for k in range(len(GRID)) if k < 3 or k % 2 == 0]
-    jumps = code in (0, 63)
-    x, traces, notes = [GRID[k] for k in kept], [], []
-    for key, words, colour, shift in (("loss", "L<sub>con</sub>", BLUE, 12), ("published", "published code", ORANGE, 12)):
-        y = shorten(found[key][code], 3)
-        line = [y[k] for k in kept]
-        traces.append(dict(type="scatter", mode="lines", x=x[jumps:], y=line[jumps:], line=dict(color=colour, width=2.5), hovertemplate="%{y}<extra></extra>"))
-        if jumps:
-            traces.append(dict(type="scatter", mode="markers", x=[0], y=line[:1], marker=dict(color=colour, size=8), hovertemplate="%{y}<extra></extra>"))
-        traces.append(dict(type="scatter", mode="markers", x=[softness], y=[y[GRID.index(softness)]], hoverinfo="skip", cliponaxis=False,
-                           marker=dict(size=15, color="rgba(0,0,0,0)", line=dict(color=RED, width=3))))
-        notes.append(dict(x=1, y=y[-1], xanchor="right", yshift=shift, text=words, font=dict(color=colour, size=13), showarrow=False))
-    return figure(traces, "softness: 0 decided, 1 all at ½", height=340, showlegend=False, margin=dict(l=35, r=12, t=10, b=45), annotations=notes,
-                  xaxis=dict(range=[-.06, 1.03]), yaxis=dict(range=[0, 2.05]))
+    traces, notes = [], []
+    for key, words, color in (("loss", "L<sub>con</sub>", BLUE), ("published", "published code", ORANGE)):
+        y = round_json(all_choices(name)[key][code_of(selected)], 3)
+        traces += _loss_traces(y, color, softness, jumps=code_of(selected) in (0, 63))
+        font = dict(color=color, size=13)
+        notes.append(dict(x=1, y=y[-1], xanchor="right", yshift=12, text=words, font=font, showarrow=False))
+    return figure(
+        traces,
+        "softness: 0 decided, 1 all at ½",
+        height=340,
+        showlegend=False,
+        margin=dict(l=35, r=12, t=10, b=45),
+        annotations=notes,
+        xaxis=dict(range=[-0.06, 1.03]),
+        yaxis=dict(range=[0, 2.05]),
+    )
+
+# %% ../../nbs/explorers/connectivity.ipynb #3b153d83
+def _loss_traces(y, color, softness, jumps) -> list[dict]:
+    "The line of a loss, the dot apart from it where it jumps, and the ring."
+    some = [k for k in range(len(GRID)) if k < 3 or k % 2 == 0]
+    x, line, tip = [GRID[k] for k in some], [y[k] for k in some], dict(hovertemplate="%{y}<extra></extra>")
+    look = dict(line=dict(color=color, width=2.5))
+    traces = [dict(type="scatter", mode="lines", x=x[jumps:], y=line[jumps:], **look, **tip)]
+    dots = dict(type="scatter", mode="markers")
+    if jumps:
+        traces.append(dots | dict(x=[0], y=line[:1], marker=dict(color=color, size=8), **tip))
+    ring = dict(size=15, color="rgba(0,0,0,0)", line=dict(color=RED, width=3))
+    here = dict(x=[softness], y=[y[GRID.index(softness)]], hoverinfo="skip", cliponaxis=False)
+    return [*traces, dots | here | dict(marker=ring)]
 
 # %% ../../nbs/explorers/connectivity.ipynb #2e294a10
 def numbers(now: Choice) -> str:
-    "HTML: SᵀAS with its shares, both losses, and pieces."
+    "HTML: SᵀAS and its normalized rows, both losses, and connected components."
     cell = lambda value: f"<td>{round(float(value), 3):g}</td>"
     sub, cross = "G<sub>sub</sub>", "<th>→&nbsp;G<sub>sub</sub></th><th>→&nbsp;rest</th>"
-    rows = "".join(f"<tr><td><b>{side}&nbsp;→</b></td>{''.join(map(cell, (*edges, *shares)))}</tr>" for side, edges, shares in zip((sub, "rest"), now.matrix, now.shares))
-    below = {f"a<sub>11</sub>, edges within {sub}": f"{now.matrix[0, 0]:.3g}", "a<sub>12</sub>, edges that leave it": f"{now.matrix[0, 1]:.3g}",
-             "L<sub>con</sub> = ‖Norm(SᵀAS) − I‖": f"<b>{now.loss:.3f}</b>", "the published code's variant": f"{now.published:.3f}",
-             f"pieces of {sub} (nodes with p > ½)": now.components}
+    rows = "".join(
+        f"<tr><td><b>{side}&nbsp;→</b></td>{''.join(map(cell, (*edges, *normalized)))}</tr>"
+        for side, edges, normalized in zip((sub, "rest"), now.matrix, now.normalized)
+    )
+    below = {
+        f"a<sub>11</sub>, edges within {sub}": f"{now.matrix[0, 0]:.3g}",
+        "a<sub>12</sub>, edges that leave it": f"{now.matrix[0, 1]:.3g}",
+        "L<sub>con</sub> = ‖Norm(SᵀAS) − I‖": f"<b>{now.loss:.3f}</b>",
+        "the published code's variant": f"{now.published:.3f}",
+        f"connected components of {sub} (nodes with p > ½)": now.components,
+    }
     notes = ["Each edge counts once in each direction."]
     if now.matrix.sum(1).all():
-        notes.append("While both sides have edges, the published variant is a quarter of the square of L<sub>con</sub>.")
+        notes.append(
+            "While both sides have edges, the published variant is a quarter of the square of L<sub>con</sub>."
+        )
     else:
         notes.append("One side has no edges: its row stays zero, and only its missing 1 on the diagonal counts.")
-    return ('<table class="gib-table"><tr><th></th><th colspan="2">edges SᵀAS</th><th colspan="2">shares Norm(SᵀAS)</th></tr>'
-            f'<tr><th></th>{cross}{cross}</tr>{rows}</table><table class="gib-table">'
-            + "".join(f"<tr><td>{head}</td><td>{value}</td></tr>" for head, value in below.items()) + f'</table><p class="gib-note">{" ".join(notes)}</p>')
+    return (
+        '<table class="gib-table"><tr><th></th><th colspan="2">edges SᵀAS</th><th colspan="2">rows divided by their sums, Norm(SᵀAS)</th></tr>'
+        f'<tr><th></th>{cross}{cross}</tr>{rows}</table><table class="gib-table">'
+        + "".join(f"<tr><td>{head}</td><td>{value}</td></tr>" for head, value in below.items())
+        + f'</table><p class="gib-note">{" ".join(notes)}</p>'
+    )
+
+# %% ../../nbs/explorers/connectivity.ipynb #401fa3e4
+_CONTROLS = (
+    Control(
+        "graph", "graph", tuple(GRAPHS), kind="dropdown", format=lambda name: GRAPHS[name][0], help="Six nodes each."
+    ),
+    *(
+        Control(
+            f"node_{node}",
+            f"node {node}",
+            (False, True),
+            node <= 3,
+            kind="toggle",
+            help=f"Put node {node} into G_sub or take it out.",
+        )
+        for node in NODES
+    ),
+    Control("softness", "softness", SOFTNESS, format="{:.1f}".format, help="0: nodes are in or out; 1: all are at ½."),
+)
 
 # %% ../../nbs/explorers/connectivity.ipynb #e0546be6
 class ConnectivityExplorer(Explorer):
     "A subgraph chosen by hand on six nodes, and what the connectivity loss makes of it; `selected` holds the chosen nodes."
+
     title = "A subgraph by hand"
-    look_for = "L_con is small where each side keeps most of its edges to itself; a subgraph and its complement have the same value."
-    surprise = "an arrow at softness 1: with every node at ½ the loss moves no node of any graph."
-    controls = (
-        Control("graph", "graph", tuple(GRAPHS), kind="dropdown", words=lambda name: GRAPHS[name][0], help="Six nodes each."),
-        *(Control(f"node_{node}", f"node {node}", (False, True), node <= 3, kind="toggle", help=f"Put node {node} into G_sub or take it out.") for node in NODES),
-        Control("softness", "softness", SOFTNESS, words="{:.1f}".format, help="0: nodes are in or out; 1: all are at ½."),
-    )
-    arrangement = (("graph", "numbers", "softness"),)
+    hint = "L_con is small where most edges of each side stay within it; a subgraph and its complement have the same value."
+    counterexample = "an arrow at softness 1: with every node at ½ the loss moves no node of any graph."
+    controls = _CONTROLS
+    layout = (("graph", "numbers", "softness"),)
 
     def __init__(self, selected=None, **values):
         super().__init__(**values)
@@ -178,11 +288,17 @@ class ConnectivityExplorer(Explorer):
         "The values of the present assignment."
         return choice(self.graph, self.selected, self.softness)
 
-    def panel_graph(self):
-        return graph_figure(self.graph, self.now)
+# %% ../../nbs/explorers/connectivity.ipynb #406fce9b
+@patch
+def panel_graph(self: ConnectivityExplorer):
+    return graph_figure(self.graph, self.now)
 
-    def panel_numbers(self):
-        return numbers(self.now)
 
-    def panel_softness(self):
-        return softness_figure(self.graph, self.selected, self.softness)
+@patch
+def panel_numbers(self: ConnectivityExplorer):
+    return numbers(self.now)
+
+
+@patch
+def panel_softness(self: ConnectivityExplorer):
+    return softness_figure(self.graph, self.selected, self.softness)

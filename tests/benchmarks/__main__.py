@@ -1,11 +1,23 @@
 """`python -m tests.benchmarks [name ...]`: run the benchmarks and write tests/benchmarks/results/NAME.json."""
+
 import importlib
 import sys
 import time
 
 from .common import write
 
-NAMES = ("case_study", "estimator", "motif", "mutag", "cost", "explaining", "sweeping", "threads", "explorers", "visitors")
+NAMES = (
+    "case_study",
+    "estimator",
+    "motif",
+    "mutag",
+    "cost",
+    "explaining",
+    "sweeping",
+    "threads",
+    "explorers",
+    "visitors",
+)
 
 for name in sys.argv[1:] or NAMES:
     if name not in NAMES:

@@ -1,4 +1,5 @@
 """What every benchmark shares: where results go, who ran them, and fair timing."""
+
 import json
 import pathlib
 import platform
@@ -17,9 +18,16 @@ def versions() -> dict:
     import torch_geometric
 
     import gib_nb
-    return {"gib_nb": gib_nb.__version__, "torch": torch.__version__, "torch_geometric": torch_geometric.__version__,
-            "rdkit": rdkit.__version__, "python": platform.python_version(), "machine": platform.machine(),
-            "threads": torch.get_num_threads()}
+
+    return {
+        "gib_nb": gib_nb.__version__,
+        "torch": torch.__version__,
+        "torch_geometric": torch_geometric.__version__,
+        "rdkit": rdkit.__version__,
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "threads": torch.get_num_threads(),
+    }
 
 
 def write(name: str, result: dict):
@@ -27,10 +35,14 @@ def write(name: str, result: dict):
     (RESULTS / f"{name}.json").write_text(json.dumps(result | {"versions": versions()}, indent=1, default=float) + "\n")
 
 
-def spread(values) -> dict:
+def mean_std(values) -> dict:
     "Mean and standard deviation of a sample (None for one value), and the values."
     values = [float(value) for value in values]
-    return {"mean": statistics.fmean(values), "std": statistics.stdev(values) if len(values) > 1 else None, "values": values}
+    return {
+        "mean": statistics.fmean(values),
+        "std": statistics.stdev(values) if len(values) > 1 else None,
+        "values": values,
+    }
 
 
 def milliseconds(functions: dict, rounds: int = 30, warm: int = 3) -> dict:

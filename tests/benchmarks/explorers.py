@@ -3,12 +3,13 @@
 The answer is measured in the page: from the key press on a slider to the last change of any panel that it caused. The server and the browser share
 the cores of this machine. Each explorer is measured by itself, on each of its sliders, after one unmeasured tour.
 """
+
 import pathlib
 import statistics
 import tempfile
 import time
 
-from gib_nb.explorers.app import TABS
+from gib_nb.explorers.registry import TITLES
 from tests.benchmarks.common import write
 from tests.browser import serving
 from tests.browser.acting import drawn, open_page, open_tab, sliders
@@ -21,7 +22,12 @@ def percentile(values, q):
 
 
 def figures(times):
-    return {"moves": len(times), "p50_ms": round(statistics.median(times), 1), "p95_ms": round(percentile(times, .95), 1), "max_ms": round(max(times), 1)}
+    return {
+        "moves": len(times),
+        "p50_ms": round(statistics.median(times), 1),
+        "p95_ms": round(percentile(times, 0.95), 1),
+        "max_ms": round(max(times), 1),
+    }
 
 
 def tour(page, slider, moves):
@@ -44,7 +50,7 @@ def latencies(browser, address, moves=60):
     open_page(page, address)
     page.evaluate(serving.WATCH)
     table = {}
-    for title in TABS:
+    for title in TITLES.values():
         open_tab(page, title)
         time.sleep(1)
         found, times = sliders(page), []
@@ -70,7 +76,11 @@ def cold_starts(browser, rounds=5):
                 open_page(page, address)
                 seconds.append(time.monotonic() - start)
                 page.context.close()
-    return {"seconds": [round(value, 2) for value in seconds], "median_s": round(statistics.median(seconds), 2), "max_s": round(max(seconds), 2)}
+    return {
+        "seconds": [round(value, 2) for value in seconds],
+        "median_s": round(statistics.median(seconds), 2),
+        "max_s": round(max(seconds), 2),
+    }
 
 
 def arrive(browser, address, visitors):
@@ -101,8 +111,11 @@ def run():
     "Each part is written as soon as it is there."
     result = {"bars": BARS}
     with serving.chromium() as browser:
-        for name, measure in (("cold_start", lambda folder: cold_starts(browser)), ("latency", lambda folder: served(latencies, browser, folder)),
-                              ("ten_at_once", lambda folder: served(crowd, browser, folder))):
+        for name, measure in (
+            ("cold_start", lambda folder: cold_starts(browser)),
+            ("latency", lambda folder: served(latencies, browser, folder)),
+            ("ten_at_once", lambda folder: served(crowd, browser, folder)),
+        ):
             with tempfile.TemporaryDirectory() as folder:
                 result[name] = measure(pathlib.Path(folder))
             print(name, result[name], flush=True)
@@ -118,4 +131,5 @@ def served(measure, browser, folder):
 
 if __name__ == "__main__":
     import json
+
     print(json.dumps(run(), indent=1))

@@ -3,12 +3,13 @@
 The server, all kernels and the browser with its twenty pages share the cores of this machine. Each visitor has a browser context and a kernel of their own, and a tab of the page; they press a
 key about once a second. An answer is measured in the page, from the key to the last change of any panel that it caused.
 """
+
 import os
 import pathlib
 import random
 import tempfile
 
-from gib_nb.explorers.app import TABS
+from gib_nb.explorers.registry import TITLES
 from tests.benchmarks.explorers import arrive, figures
 from tests.browser import serving
 from tests.browser.acting import changes, open_tab, sliders
@@ -59,24 +60,48 @@ def own_megabytes(process: int) -> float:
 
 def visit(visitors: int = 20, seconds: int = 60, pause: int = 1000) -> dict:
     dice = random.Random(0)
-    with serving.chromium() as browser, tempfile.TemporaryDirectory() as folder, serving.page_server(pathlib.Path(folder)) as address:
+    with (
+        serving.chromium() as browser,
+        tempfile.TemporaryDirectory() as folder,
+        serving.page_server(pathlib.Path(folder)) as address,
+    ):
         pages, ready = arrive(browser, address, visitors)
         for number, page in enumerate(pages):
-            open_tab(page, list(TABS)[number % len(TABS)])
+            open_tab(page, list(TITLES.values())[number % len(TITLES)])
             page.evaluate(serving.WATCH)
         for page in pages:
-            page.evaluate(DRIVE, [seconds, pause * dice.uniform(.9, 1.1)])
+            page.evaluate(DRIVE, [seconds, pause * dice.uniform(0.9, 1.1)])
         found = [page.evaluate("() => globalThis.gibVisit") for page in pages]
         memory = [own_megabytes(kernel) for kernel in kernels()]
         answering = 0
         for page in pages:
             slider = sliders(page).first
-            changes(page, lambda: slider.press("ArrowLeft" if slider.get_attribute("aria-valuenow") == slider.get_attribute("aria-valuemax") else "ArrowRight"))
+            changes(
+                page,
+                lambda: slider.press(
+                    "ArrowLeft"
+                    if slider.get_attribute("aria-valuenow") == slider.get_attribute("aria-valuemax")
+                    else "ArrowRight"
+                ),
+            )
             answering += 1
-        tabs = {title: figures([time for one in found[number::len(TABS)] for time in one["times"]]) for number, title in enumerate(TABS) if number < visitors}
-        return {"visitors": visitors, "seconds_each": seconds, "all_ready_s": ready, "all": figures([time for one in found for time in one["times"]]), "by_tab": tabs,
-                "moves_without_a_change": sum(one["silent"] for one in found), "kernels": len(memory), "megabytes_per_session": {"mean": round(sum(memory) / len(memory)), "max": round(max(memory))},
-                "answering_at_the_end": answering, "lost": visitors - answering}
+        tabs = {
+            title: figures([time for one in found[number :: len(TITLES)] for time in one["times"]])
+            for number, title in enumerate(TITLES.values())
+            if number < visitors
+        }
+        return {
+            "visitors": visitors,
+            "seconds_each": seconds,
+            "all_ready_s": ready,
+            "all": figures([time for one in found for time in one["times"]]),
+            "by_tab": tabs,
+            "moves_without_a_change": sum(one["silent"] for one in found),
+            "kernels": len(memory),
+            "megabytes_per_session": {"mean": round(sum(memory) / len(memory)), "max": round(max(memory))},
+            "answering_at_the_end": answering,
+            "lost": visitors - answering,
+        }
 
 
 def run() -> dict:

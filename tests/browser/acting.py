@@ -1,10 +1,11 @@
 """What a visitor does, and what a visitor sees. Everything here waits for a state of the page, however long it takes to be reached."""
+
 import functools
 import json
 import time
 
 import gib_nb.explorers
-from gib_nb.explorers.app import TABS
+from gib_nb.explorers.registry import CLASSES, TITLES
 
 PATIENCE_MS = 600_000  # so that a test that waits in vain ends at all; a busy machine has all the time it needs
 
@@ -15,11 +16,13 @@ SHOWN = """() => {
   const words = [...document.querySelectorAll(".gib-explorer .widget-html-content")].filter(seen).map((e) => e.innerHTML);
   return figures.concat(words).join("\\n");
 }"""
-# Whether the visible explorer has drawn all of its figures, of which there are so many
+# Whether the visible explorer has drawn all of its figures, of which there are so many, and waits for nothing: what it draws when its model has been loaded is no answer to what was typed.
+# One with a field for molecules draws its bars last
 DRAWN = """(figures) => {
   const explorer = [...document.querySelectorAll(".gib-explorer")].find((e) => e.offsetParent !== null);
-  if (!explorer) return false;
+  if (!explorer || [...explorer.querySelectorAll("[role=status]")].some((e) => e.textContent.includes("Loading the model"))) return false;
   const plots = [...explorer.querySelectorAll(".gib-plot")].filter((e) => e.offsetParent !== null);
+  if (explorer.querySelector("input[type=text]") && !plots.at(-1)?.data?.some((trace) => trace.y?.length)) return false;
   return plots.length >= figures && plots.every((e) => e.dataset.rev) && (figures > 0 || explorer.querySelector("svg") !== null);
 }"""
 
@@ -42,7 +45,7 @@ def until(condition):
     end = time.monotonic() + PATIENCE_MS / 1000
     while not condition():
         assert time.monotonic() < end, "waited in vain"
-        time.sleep(.1)
+        time.sleep(0.1)
 
 
 def open_page(page, address):
@@ -52,7 +55,7 @@ def open_page(page, address):
 
 def open_tab(page, title):
     page.get_by_role("tab", name=title, exact=True).click()
-    drawn(page, TABS[title])
+    drawn(page, next(name for name, explorer in CLASSES.items() if TITLES[explorer] == title))
 
 
 def sliders(page):
@@ -86,11 +89,13 @@ def type_smiles(page, text):
 
 def nameless(page):
     "Controls that a screen reader could not name."
-    return json.loads(page.evaluate("""() => {
+    return json.loads(
+        page.evaluate("""() => {
       const named = (e) => e.getAttribute("aria-label") || e.textContent.trim() || e.title || e.labels?.length || document.querySelector(`label[for="${e.id}"]`);
       const all = [...document.querySelectorAll(".gib-explorer :is(input, select, button, textarea, [role=slider])")].filter((e) => e.offsetParent !== null);
       return JSON.stringify(all.filter((e) => !named(e)).map((e) => e.outerHTML.slice(0, 200)));
-    }"""))
+    }""")
+    )
 
 
 def cut(page):
@@ -101,9 +106,10 @@ def cut(page):
 
 def unreadable(page, least=3):
     "Words of explorers whose contrast to what is behind them is below `least`; those in pictures stand on white and are left out."
-    return page.evaluate(r"""(least) => {
+    return page.evaluate(
+        r"""(least) => {
       const number = (text) => { const canvas = document.createElement("canvas").getContext("2d"); canvas.fillStyle = text; canvas.fillRect(0, 0, 1, 1); return [...canvas.getImageData(0, 0, 1, 1).data]; };
-      const light = (colour) => { const [r, g, b] = colour.slice(0, 3).map((c) => c / 255).map((c) => c <= .03928 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4); return .2126 * r + .7152 * g + .0722 * b; };
+      const light = (color) => { const [r, g, b] = color.slice(0, 3).map((c) => c / 255).map((c) => c <= .03928 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4); return .2126 * r + .7152 * g + .0722 * b; };
       const ground = (e) => { for (; e; e = e.parentElement) { const found = number(getComputedStyle(e).backgroundColor); if (found[3] > 200) return found; } return number("Canvas"); };
       const wrong = [];
       for (const e of document.querySelectorAll(".gib-explorer, .gib-explorer *")) {
@@ -113,4 +119,6 @@ def unreadable(page, least=3):
         if ((bright + .05) / (dark + .05) < least) wrong.push([words.slice(0, 60), getComputedStyle(e).color, (bright + .05) / (dark + .05)]);
       }
       return wrong;
-    }""", least)
+    }""",
+        least,
+    )

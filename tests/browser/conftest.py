@@ -1,11 +1,12 @@
 """A browser, the page and JupyterLab. Without Chromium these tests are skipped, and say so; where CI is set they must run."""
+
 import os
 import pathlib
 import re
 
 import pytest
 
-from gib_nb.explorers.base import find_chromium
+from gib_nb.explorers.page import find_chromium
 
 from . import serving
 from .acting import PATIENCE_MS

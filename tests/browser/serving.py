@@ -1,4 +1,5 @@
 """Servers and a browser for tests and for the benchmark of the explorers."""
+
 import contextlib
 import os
 import pathlib
@@ -9,11 +10,19 @@ import sys
 import time
 
 from gib_nb.explorers.app import page_notebook, voila_command, voila_environment
-from gib_nb.explorers.base import find_chromium
+from gib_nb.explorers.page import find_chromium
 
 ROOT = pathlib.Path(__file__).parents[2]
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-quic", "--no-first-run", "--disable-background-networking",
-         "--disable-component-update", "--disable-sync"]
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 
 
 def free_port():
@@ -26,16 +35,32 @@ def free_port():
 def serving(command, port, folder, patience=600, environment=os.environ):
     "Run a server in a session of its own; all that it started is gone afterwards."
     log = folder / "server.log"
-    private = {"JUPYTER_CONFIG_DIR": str(folder / "config"), "JUPYTER_PREFER_ENV_PATH": "1", "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1",
-               "JUPYTERLAB_SETTINGS_DIR": str(folder / "settings"), "JUPYTERLAB_WORKSPACES_DIR": str(folder / "workspaces"), "PYTHONPATH": str(ROOT)}
+    private = {
+        "JUPYTER_CONFIG_DIR": str(folder / "config"),
+        "JUPYTER_PREFER_ENV_PATH": "1",
+        "OMP_NUM_THREADS": "1",
+        "PYTHONUNBUFFERED": "1",
+        "JUPYTERLAB_SETTINGS_DIR": str(folder / "settings"),
+        "JUPYTERLAB_WORKSPACES_DIR": str(folder / "workspaces"),
+        "PYTHONPATH": str(ROOT),
+    }
     with log.open("w") as lines:
-        server = subprocess.Popen(command, cwd=folder, stdout=lines, stderr=subprocess.STDOUT, env=environment | private, start_new_session=True)
+        server = subprocess.Popen(
+            command,
+            cwd=folder,
+            stdout=lines,
+            stderr=subprocess.STDOUT,
+            env=environment | private,
+            start_new_session=True,
+        )
     try:
         end = time.monotonic() + patience
         while not _listening(port):
             if server.poll() is not None or time.monotonic() > end:
-                raise RuntimeError(f"expected a server within {patience} s (got exit code {server.poll()})\n{log.read_text()[-3000:]}")
-            time.sleep(.1)
+                raise RuntimeError(
+                    f"expected a server within {patience} s (got exit code {server.poll()})\n{log.read_text()[-3000:]}"
+                )
+            time.sleep(0.1)
         yield f"http://127.0.0.1:{port}"
     finally:
         server.terminate()
@@ -48,7 +73,7 @@ def serving(command, port, folder, patience=600, environment=os.environ):
 
 
 def _listening(port):
-    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), .5):
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 0.5):
         return True
     return False
 
@@ -59,6 +84,7 @@ def page_server(folder, source=None):
     text = page_notebook()
     if source is not None:
         import json
+
         record = json.loads(text)
         record["cells"][0]["source"] = source
         text = json.dumps(record)
@@ -73,8 +99,20 @@ def lab_server(folder, root=ROOT / "nbs"):
     settings = folder / "settings" / "@jupyterlab" / "apputils-extension" / "kernels-settings.jupyterlab-settings"
     settings.parent.mkdir(parents=True)
     settings.write_text('{"commsOverSubshells": "disabled"}')
-    command = [sys.executable, "-m", "jupyter", "lab", "--no-browser", "--allow-root", f"--port={port}", "--ServerApp.ip=127.0.0.1",
-               "--IdentityProvider.token=", f"--ServerApp.root_dir={root}", "--LabApp.news_url=None", "--LabApp.expose_app_in_browser=True"]
+    command = [
+        sys.executable,
+        "-m",
+        "jupyter",
+        "lab",
+        "--no-browser",
+        "--allow-root",
+        f"--port={port}",
+        "--ServerApp.ip=127.0.0.1",
+        "--IdentityProvider.token=",
+        f"--ServerApp.root_dir={root}",
+        "--LabApp.news_url=None",
+        "--LabApp.expose_app_in_browser=True",
+    ]
     return serving(command, port, folder)
 
 
@@ -82,6 +120,7 @@ def lab_server(folder, root=ROOT / "nbs"):
 def chromium():
     "A browser without a window."
     from playwright.sync_api import sync_playwright
+
     with sync_playwright() as play:
         browser = play.chromium.launch(executable_path=find_chromium(), args=FLAGS)
         try:
@@ -100,7 +139,7 @@ WATCH = """() => {
 }"""
 
 
-def answer_ms(page, handle, key="ArrowRight", quiet=.35):
+def answer_ms(page, handle, key="ArrowRight", quiet=0.35):
     "Milliseconds from a key press on a slider to the last change that it caused, or None when nothing changed."
     page.evaluate("() => { gibChanges.length = 0; }")
     handle.press(key)

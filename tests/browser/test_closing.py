@@ -1,4 +1,5 @@
 """Nothing is left behind: a closed page ends its kernel, and with it a training. And a page that is left behind says so."""
+
 import os
 import pathlib
 import signal
@@ -33,9 +34,15 @@ def kernels(parent):
     return {process for process, command in children(parent) if "ipykernel" in command}
 
 
-@pytest.mark.parametrize("leave", [pytest.param(lambda page: page.close(run_before_unload=True), id="closed"),
-                                   pytest.param(lambda page: page.goto("about:blank"), id="left", marks=pytest.mark.slow),
-                                   pytest.param(lambda page: page.reload(), id="loaded again", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "leave",
+    [
+        pytest.param(lambda page: page.close(run_before_unload=True), id="closed"),
+        pytest.param(lambda page: page.goto("about:blank"), id="left"),
+        pytest.param(lambda page: page.reload(), id="loaded again"),
+    ],
+)
 def test_leaving_the_page_ends_its_kernel_and_its_training(browser, tmp_path, leave):
     with serving.page_server(tmp_path) as address:
         page = browser.new_context().new_page()
@@ -58,12 +65,14 @@ def visited(page, tmp_path):
         yield page
 
 
+@pytest.mark.slow
 def test_a_page_whose_kernel_has_ended_says_so(visited):
     for kernel in kernels(os.getpid()):
         os.kill(kernel, signal.SIGKILL)
     visited.get_by_text("The kernel has ended").wait_for()
 
 
+@pytest.mark.slow
 def test_a_page_whose_server_is_gone_says_so(visited):
     for server, command in children(os.getpid()):
         if "voila" in command:

@@ -1,4 +1,5 @@
 """Notebooks in JupyterLab: pictures are there before anything runs; then cells run, a slider moves, the figure follows; a kernel that is busy is waited for, one that ended is missed."""
+
 import json
 
 import pytest
@@ -9,8 +10,15 @@ from .serving import ROOT
 
 playwright = pytest.importorskip("playwright.sync_api")
 
-NOTEBOOKS = {"beta": "BetaExplorer", "inner_steps": "InnerStepsExplorer", "case_study": "CaseStudyExplorer", "connectivity": "ConnectivityExplorer",
-             "information_bottleneck": "InformationBottleneckExplorer", "molecule": "MoleculeExplorer", "stability": "StabilityExplorer"}
+NOTEBOOKS = {
+    "beta": "BetaExplorer",
+    "inner_steps": "InnerStepsExplorer",
+    "case_study": "CaseStudyExplorer",
+    "connectivity": "ConnectivityExplorer",
+    "information_bottleneck": "InformationBottleneckExplorer",
+    "molecule": "MoleculeExplorer",
+    "stability": "StabilityExplorer",
+}
 
 # A dialog may ask for a kernel, and what is run before the kernel has answered is dropped: so this waits for both
 READY = """async () => {
@@ -44,20 +52,31 @@ def open_notebook(page, lab, path):
     page.evaluate(READY)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["lessons/06_one_piece", "start_here", "explorers/stability"])
 def test_pictures_are_there_before_anything_runs(page, lab, name):
     "A notebook of someone else's is not trusted; its pictures are shown all the same."
     page.goto(f"{lab}/lab/tree/{name}.ipynb?reset", wait_until="domcontentloaded")
     page.locator(".jp-Notebook .jp-Cell").first.wait_for()
-    stored = [output.get("data", {}) for cell in json.loads((ROOT / "nbs" / f"{name}.ipynb").read_text())["cells"] for output in cell.get("outputs", ())]
-    pictures = {str(data["image/png"]) for data in stored if "image/png" in data and "application/vnd.plotly.v1+json" not in data}
+    stored = [
+        output.get("data", {})
+        for cell in json.loads((ROOT / "nbs" / f"{name}.ipynb").read_text())["cells"]
+        for output in cell.get("outputs", ())
+    ]
+    pictures = {
+        str(data["image/png"])
+        for data in stored
+        if "image/png" in data and "application/vnd.plotly.v1+json" not in data
+    }
     page.wait_for_function(WALK, arg=len(pictures), polling=120)
     said = "\n".join(page.evaluate("() => [...gibSeen.texts]"))
     assert "node 0 (" not in said and "untrusted SVG" not in said
     assert pictures and page.evaluate("() => gibSeen.pictures.size") >= len(pictures)
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[] if name == "beta" else [pytest.mark.slow]) for name in NOTEBOOKS])
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name == "beta" else [pytest.mark.slow]) for name in NOTEBOOKS]
+)
 def test_the_notebook_shows_an_explorer_that_answers(page, lab, name):
     open_notebook(page, lab, f"explorers/{name}.ipynb")
     page.evaluate(RUN, 4)  # title, module, import and explorer
@@ -69,7 +88,7 @@ def test_the_notebook_shows_an_explorer_that_answers(page, lab, name):
     assert page.problems == []
 
 
-EXPLORER = "from gib_nb.explorers.luck import LuckExplorer\nLuckExplorer()"
+EXPLORER = "from gib_nb.explorers.model_selection import ModelSelectionExplorer\nModelSelectionExplorer()"
 LONG = "import pathlib, time\nwhile not pathlib.Path('end').exists():\n    time.sleep(.05)"
 
 
@@ -78,27 +97,41 @@ def notebook(page, tmp_path):
     "A notebook whose second cell runs until there is a file named end; the page that shows it, and its folder."
     folder = tmp_path / "notebooks"
     folder.mkdir()
-    cells = [{"cell_type": "code", "id": f"cell{i}", "metadata": {}, "execution_count": None, "outputs": [], "source": source} for i, source in enumerate((EXPLORER, LONG))]
+    cells = [
+        {
+            "cell_type": "code",
+            "id": f"cell{i}",
+            "metadata": {},
+            "execution_count": None,
+            "outputs": [],
+            "source": source,
+        }
+        for i, source in enumerate((EXPLORER, LONG))
+    ]
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
-    (folder / "busy.ipynb").write_text(json.dumps({"cells": cells, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}))
+    (folder / "busy.ipynb").write_text(
+        json.dumps({"cells": cells, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5})
+    )
     with serving.lab_server(tmp_path, folder) as lab:
         open_notebook(page, lab, "busy.ipynb")
         yield page, folder
         (folder / "end").touch()
 
 
+@pytest.mark.slow
 def test_an_explorer_waits_for_a_kernel_that_runs_another_cell(notebook):
     page, folder = notebook
     page.evaluate(RUN, 2)
     waiting = page.get_by_text("waiting for the kernel, which is running another cell …")
     waiting.first.wait_for()
     (folder / "end").touch()
-    drawn(page, "LuckExplorer")
+    drawn(page, "ModelSelectionExplorer")
     assert waiting.count() == 0
     move(page, sliders(page).last)
     assert page.locator(".gib-trouble").count() == 0 and page.problems == []
 
 
+@pytest.mark.slow
 def test_an_explorer_says_that_its_kernel_has_ended(notebook):
     "Also while it waits for it; run again, it is as good as new."
     page, folder = notebook
@@ -110,7 +143,7 @@ def test_an_explorer_says_that_its_kernel_has_ended(notebook):
     (folder / "end").touch()
     page.evaluate(READY)
     page.evaluate(RUN, 1)
-    drawn(page, "LuckExplorer")
+    drawn(page, "ModelSelectionExplorer")
     gone.wait_for(state="detached")
     move(page, sliders(page).last)
     assert page.problems == []

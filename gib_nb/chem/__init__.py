@@ -1,0 +1,1 @@
+"""Molecules: SMILES, fragments, properties and drawings."""

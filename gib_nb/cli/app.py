@@ -1,0 +1,41 @@
+"""`gib-nb app`: the explorers in a browser."""
+
+from gib_nb.cli.common import PLAIN
+
+EXAMPLES = """examples:
+  gib-nb app                                  on this computer alone
+  gib-nb app --ip 0.0.0.0 --port 8080         for a class on the same network
+"""
+
+
+def add_parser(commands) -> list:
+    "Add the command, and return its parser in a list."
+    parser = commands.add_parser(
+        "app",
+        help="show the explorers in a browser",
+        usage="gib-nb app [options]",
+        epilog=EXAMPLES,
+        description="Serve a page with all explorers as tabs, with sliders and no code.",
+        **PLAIN,
+    )
+    parser.add_argument("--port", type=int, default=8866, metavar="N", help="port of the page (default: 8866)")
+    parser.add_argument(
+        "--ip",
+        default="127.0.0.1",
+        metavar="ADDRESS",
+        help="address to listen on; with 0.0.0.0 everyone who can reach this computer can open the "
+        "page (default: 127.0.0.1)",
+    )
+    parser.add_argument("--no-browser", dest="show", action="store_false", help="do not open a browser")
+    parser.set_defaults(run=app_command)
+    return [parser]
+
+
+def app_command(args) -> int:
+    "Serve the explorers until it is interrupted; the result is the exit code."
+    from gib_nb.explorers.app import serve
+
+    try:
+        return serve(args.port, args.ip, args.show)
+    except ImportError as error:
+        raise OSError(str(error)) from error

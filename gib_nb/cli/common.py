@@ -1,0 +1,109 @@
+"""What several commands share: the parser, types of options, workers, and files that appear when they are complete."""
+
+import argparse
+import contextlib
+import json
+import os
+import pathlib
+import sys
+
+PLAIN = {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
+CHECKPOINT = "checkpoint.safetensors"  # of an interrupted training, in its result folder
+
+
+class Parser(argparse.ArgumentParser):
+    "A parser whose errors are one line."
+
+    def error(self, message):
+        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
+class Renamed(argparse.Action):
+    "An option of earlier versions: an error that names the option of today."
+
+    def __init__(self, option_strings, dest, new, **settings):
+        super().__init__(option_strings, dest, nargs="*", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+        self.new = new
+
+    def __call__(self, parser, namespace, values, option_string=None):
+        parser.error(f"expected {self.new} (got {option_string}, its former name)")
+
+
+def add_renamed(parser, renamed: dict[str, str]):
+    "Former options by their names, each with the option that has taken its place."
+    for old, new in renamed.items():
+        parser.add_argument(old, action=Renamed, new=new)
+
+
+def count(text: str) -> int:
+    "An integer ≥ 1 as an option; ArgumentTypeError for another text."
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"expected an integer ≥ 1 (got {text})")
+    return int(text)
+
+
+def probability(text: str) -> float:
+    "A number ≥ 0 and < 1 as an option; ArgumentTypeError or ValueError for another text."
+    value = float(text)
+    if not 0 <= value < 1:
+        raise argparse.ArgumentTypeError(f"expected a number ≥ 0 and < 1 (got {text})")
+    return value
+
+
+def add_data_option(parser):
+    "The folder of published data."
+    parser.add_argument(
+        "--data", metavar="DIR", help="folder with published data sets (default: the environment variable GIB_NB_DATA)"
+    )
+
+
+def add_worker_options(parser):
+    "How many processes, or which cluster, do the work."
+    parser.add_argument("--jobs", type=int, metavar="N", help="processes, -1 for all cores (default: 1)")
+    parser.add_argument("--dask", metavar="ADDRESS", help="scheduler of a Dask cluster whose workers do the work")
+
+
+@contextlib.contextmanager
+def workers(args):
+    "Within it joblib's tasks run on the Dask cluster at --dask, if one is given."
+    if args.dask is None:
+        yield
+        return
+    try:
+        from dask.distributed import Client
+    except ImportError:
+        raise OSError("expected Dask for --dask; install it with: pip install 'gib-nb[cluster]'") from None
+    from joblib import parallel_config
+
+    with Client(args.dask) as client, parallel_config("dask", client=client):
+        yield
+
+
+def report_progress(text: str, args):
+    "Print a line on the standard error, unless --no-progress was given."
+    if args.progress:
+        print(text, file=sys.stderr, flush=True)
+
+
+def write_json(path: pathlib.Path, record: dict):
+    "Write a record as JSON, whole or not at all."
+    from gib_nb.utils.files import write_atomically
+
+    write_atomically(path, json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False).encode())
+
+
+@contextlib.contextmanager
+def output(path):
+    "A text file that appears under its name when it is complete; the standard output for None."
+    if path is None:
+        yield sys.stdout
+        return
+    path = pathlib.Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        with open(part, "w", encoding="utf-8", newline="") as file:
+            yield file
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)

@@ -1,0 +1,236 @@
+"""`gib-nb explain`: the atoms that carry a predicted property, for one molecule or a file of them."""
+
+import argparse
+import csv
+import json
+import os
+import pathlib
+import sys
+
+from gib_nb.cli.common import PLAIN, add_worker_options, output, probability, report_progress, workers
+from gib_nb.experiments.screening import FILES, explain_lines, smiles_column, smiles_lines
+from gib_nb.explain.molecule import SHIPPED_MODELS, explain_smiles, oracle_for_dataset, shipped_model
+from gib_nb.report.evaluate import COLUMNS
+from gib_nb.report.molecules import MOLECULE_COLUMNS, explanations_html, molecule_row
+
+EPILOG = (
+    """A file is a list (.smi, .smiles, .txt: the first word of each line) or a table (.csv, .tsv, .tab, with
+, ; tab or |), also with .gz at the end. The column is the one that is named like smiles, or the only one whose
+first values are all SMILES; where neither is clear, nothing is done until --smiles-column names it.
+--jobs and --dask are for --out FILE.parquet.
+
+Without --out the rows of a file are printed as CSV, with the columns
+"""
+    + "\n".join(f"  {name:<18} {COLUMNS[name].help}" for name in MOLECULE_COLUMNS)
+    + """
+A line that is no molecule has the reason and nothing else; if there are only such lines the exit code is 1.
+
+The model is the one that is shipped for the property, the same as in the lessons and explorers, unless --model names
+yours. The text and the page say how well it predicts test molecules, and whether the fragment is closer to its
+molecule than random connected fragments of the same size.
+
+examples:
+  gib-nb explain "CCOC(=O)C1=C(COCCN)NC(C)=C(C(=O)OC)C1c1ccccc1Cl"
+  gib-nb explain "O=C(CCCN1CCC(O)(c2ccc(Cl)cc2)CC1)c1ccc(F)cc1" --property MLM
+  gib-nb explain "CCN(CC)CC(=O)Nc1c(C)cccc1C" --out lidocaine.svg
+  gib-nb explain library.smi --model runs/QED-20260101-120000 --out library.csv
+  gib-nb explain library.smi.gz --out library.parquet --jobs -1
+"""
+)
+
+
+def add_parser(commands) -> list:
+    "Add the command, and return its parser in a list."
+    parser = commands.add_parser(
+        "explain",
+        help="show which atoms of molecules carry a predicted property",
+        epilog=EPILOG,
+        usage="gib-nb explain SMILES|FILE [options]",
+        description="Show which atoms carry the property that a model predicts.",
+        **PLAIN,
+    )
+    parser.add_argument(
+        "smiles", metavar="SMILES|FILE", help="a molecule in quotes, or a file with one molecule per line, see below"
+    )
+    parser.add_argument(
+        "--smiles-column",
+        metavar="NAME",
+        help="column of a file that holds the SMILES, by its name or by its number from 1 "
+        "(default: found from names and values)",
+    )
+    parser.add_argument(
+        "--model", metavar="RUN", help="result folder of gib-nb train on molecules (default: a shipped model)"
+    )
+    parser.add_argument(
+        "--property",
+        type=str.upper,
+        choices=SHIPPED_MODELS,
+        metavar="NAME",
+        help=f"property of the shipped model: {', '.join(SHIPPED_MODELS)} (default: {SHIPPED_MODELS[0]})",
+    )
+    parser.add_argument(
+        "--out",
+        metavar="FILE",
+        help="for a molecule: also write a picture or page (.svg, .html) or a table (.csv); for a "
+        "file: write .csv, .html, or .parquet, which can be interrupted and continued",
+    )
+    parser.add_argument(
+        "--threshold",
+        type=probability,
+        metavar="X",
+        help="atoms with a probability above it are in the subgraph (default: that of the model)",
+    )
+    add_worker_options(parser)
+    parser.set_defaults(run=explain_command)
+    return [parser]
+
+
+def explain_command(args) -> int:
+    "Explain one SMILES, or all of a file; the result is the exit code."
+    suffix = pathlib.Path(args.out).suffix.lower() if args.out else None
+    many = args.smiles.lower().endswith(FILES)
+    last = ".parquet" if many else ".svg"
+    if suffix not in (None, ".csv", ".html", last):
+        raise argparse.ArgumentTypeError(f"expected --out as a name in .csv, .html or {last} (got {args.out})")
+    if args.smiles_column is not None and not many:
+        raise argparse.ArgumentTypeError(f"expected a file for --smiles-column (got the SMILES {args.smiles})")
+    (check_file if many else check_smiles)(args)  # before a model is read for nothing
+    explain = screen_file if suffix == ".parquet" else explain_file if many else explain_one
+    return explain(args, suffix, *load_model(args))
+
+
+def load_model(args) -> tuple:
+    """The trainer and the property oracle that an explanation needs.
+
+    A model from a folder records where it lies and how it scored."""
+    import torch
+
+    from gib_nb.train.migrate import migrate
+    from gib_nb.train.trainer import GIBTrainer
+
+    if args.model is None:
+        name = args.property or SHIPPED_MODELS[0]
+        return shipped_model(name), oracle_for_dataset(name)
+    if args.property is not None:
+        raise argparse.ArgumentTypeError(
+            f"expected --model or --property, which names a shipped model (got both: {args.model} and {args.property})"
+        )
+    trainer = GIBTrainer.load(args.model, device=None if torch.cuda.is_available() else "cpu")
+    path = pathlib.Path(args.model) / "metrics.json"
+    metrics = migrate(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
+    trainer.record = trainer.record | {"folder": str(args.model), "metrics": metrics}
+    return trainer, oracle_for_dataset(metrics["data"]["name"] if metrics else None)
+
+
+def check_smiles(args):
+    "ValueError for a text that is no molecule, or a file of another kind."
+    from gib_nb.chem.smiles import read_molecule
+
+    if os.path.isfile(args.smiles):
+        endings = ", ".join(ending for ending in FILES if not ending.endswith(".gz"))
+        raise ValueError(
+            f"expected a file in {endings}, or one of these with .gz at the end (got {args.smiles}); "
+            "export its SMILES to such a file, or rename it if it is one"
+        )
+    try:
+        read_molecule(args.smiles)
+    except ValueError as error:
+        also = "that is a folder" if os.path.isdir(args.smiles) else "there is no file of this name either"
+        raise ValueError(f"{error}; {also}") from None
+
+
+def check_file(args):
+    "Say where the SMILES of a file are; ValueError where that is not clear, or for a file without records."
+    if not os.path.isfile(args.smiles):
+        raise FileNotFoundError(f"expected a SMILES or a file (got {args.smiles}, which is not there)")
+    found = smiles_column(args.smiles, args.smiles_column)
+    if next(smiles_lines(args.smiles, args.smiles_column), None) is None:
+        content = "has only the names of its columns" if found.heading else "is empty"
+        raise ValueError(f"expected a file with at least one molecule (got {args.smiles}, which {content})")
+    heading = ", below the names in the first line" if found.heading else ""
+    report_progress(f"SMILES in column {found.name}{heading}", args)
+
+
+def explain_one(args, suffix, trainer, oracle) -> int:
+    "Print the explanation of one molecule, and write the file that is asked for."
+    e = explain_smiles(args.smiles, trainer, oracle, args.threshold)
+    print(e)
+    if args.out:
+        with output(args.out) as file:
+            if suffix == ".csv":
+                csv.writer(file).writerows([MOLECULE_COLUMNS, molecule_row(e.smiles, e, e.fragment.reason)])
+            else:
+                file.write(e.svg() if suffix == ".svg" else explanations_html([(e.smiles, e, e.fragment.reason)]))
+        report_progress(f"wrote {args.out}", args)
+    return 0
+
+
+def explain_file(args, suffix, trainer, oracle) -> int:
+    "Write a table or a page of all molecules of a file, or print the table."
+    from tqdm.auto import tqdm
+
+    lines = smiles_lines(args.smiles, args.smiles_column)
+    lines = tqdm(lines, desc="molecules", unit="", disable=not args.progress)
+    tally = Tally(explain_lines(lines, trainer, oracle if suffix == ".html" else None, args.threshold))
+    with output(args.out) as file:
+        if suffix == ".html":
+            file.write(explanations_html(tally))
+        else:
+            writer = csv.writer(file)
+            writer.writerow(MOLECULE_COLUMNS)
+            writer.writerows(molecule_row(*line) for line in tally)
+    if args.out:
+        report_progress(f"wrote {args.out}", args)
+    report_skipped(args.smiles, tally.explained, tally.total, tally.why())
+    return 0
+
+
+def screen_file(args, suffix, trainer, oracle) -> int:
+    "Write a Parquet table of all molecules of a file, in several processes."
+    from gib_nb.experiments.screening import screen
+
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError:
+        raise OSError("expected pyarrow for .parquet; install it with: pip install 'gib-nb[screen]'") from None
+    with workers(args):
+        found = screen(
+            args.smiles, args.out, trainer, args.threshold, args.jobs, progress=args.progress, column=args.smiles_column
+        )
+    report_progress(f"wrote {args.out}", args)
+    why = f"the column reason of {args.out} says why"
+    report_skipped(args.smiles, found["explained"], found["lines"], why)
+    return 0
+
+
+def report_skipped(file, explained: int, total: int, why: str):
+    "Say what was left out; ValueError where that is everything."
+    if not explained:
+        raise ValueError(
+            f"expected at least one molecule that can be explained in {file} "
+            f"(got none in {total:,} line{'s'[: total > 1]}: {why})"
+        )
+    if explained < total:
+        print(f"explained {explained:,} of {total:,} lines; {total - explained:,} skipped: {why}", file=sys.stderr)
+
+
+class Tally:
+    "Lines from `explain_lines`, counted as they pass."
+
+    def __init__(self, found):
+        self.found, self.total, self.explained, self.empty, self.first = found, 0, 0, 0, None
+
+    def __iter__(self):
+        for self.total, (smiles, e, reason) in enumerate(self.found, 1):
+            self.explained += e is not None
+            self.empty += e is None and not smiles
+            if e is None and smiles and self.first is None:
+                short = reason if len(reason) < 300 else f"{reason[:150]} … {reason[-150:]}"
+                self.first = f"record {self.total}: {short}"
+            yield smiles, e, reason
+
+    def why(self) -> str:
+        "How many lines were skipped, in words."
+        broken = self.total - self.explained - self.empty
+        parts = [f"{self.empty:,} empty"] if self.empty else []
+        return "; ".join(parts + ([f"{broken:,} no molecule, the first is {self.first}"] if broken else []))

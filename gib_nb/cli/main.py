@@ -1,0 +1,90 @@
+"""The program `gib-nb`: parser, warnings, errors and exit codes."""
+
+import argparse
+import contextlib
+import csv
+import os
+import shlex
+import sys
+import warnings
+
+from gib_nb.cli import app, explain, reproduce, sweep, train
+from gib_nb.cli.common import CHECKPOINT, PLAIN, Parser
+
+WELCOME = "Find the part of a graph that decides its label, with a graph information bottleneck."
+FIRST_STEPS = """first steps, neither needs a network:
+  gib-nb train motif                          trees with a house or a ring; about a minute
+  gib-nb explain "CCOC(=O)C1=C(COCCN)NC(C)=C(C(=O)OC)C1c1ccccc1Cl"
+                                              which atoms of amlodipine tell how drug-like it is?
+
+then:
+  gib-nb train MUTAG --folds                  ten-fold cross-validation
+  gib-nb train QED --max-graphs 5000 --epochs 30   a first look at a large set of molecules
+  gib-nb sweep motif --beta 0 0.1 1           every combination of some settings
+  gib-nb COMMAND --help                       all options of a command
+"""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    "The parser of `gib-nb`; it loads nothing heavy."
+    from gib_nb import __version__
+
+    parser = Parser(prog="gib-nb", description=WELCOME, epilog=FIRST_STEPS, **PLAIN)
+    parser.add_argument("--version", action="version", version=f"gib-nb {__version__}")
+    commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND")
+    for module in (train, explain, sweep, app, reproduce):
+        for command in module.add_parser(commands):
+            command.add_argument("--no-progress", dest="progress", action="store_false", help="report no progress")
+            command.add_argument("--debug", action="store_true", help="show where in the program an error arose")
+    return parser
+
+
+def main(
+    argv: list | None = None,  # arguments; None: those of the process
+) -> int:  # 0 done, 1 error, 2 wrong use, 130 interrupted
+    "The program `gib-nb`. An error is one line on the standard error; --debug shows the traceback."
+    argv = sys.argv[1:] if argv is None else list(argv)
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError):  # a notebook's streams have no encoding that could be set
+            stream.reconfigure(errors="replace")
+    parser = build_parser()
+    try:
+        args = parser.parse_args(argv)
+    except SystemExit as stop:
+        return stop.code
+    if args.command is None:
+        parser.print_help()
+        return 2
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *rest, **more: print(f"gib-nb: warning: {message}", file=sys.stderr)
+        return _run(args, argv)
+
+
+def _run(args, argv) -> int:
+    "Run a command; errors that a user can mend become one line."
+    try:
+        return args.run(args)
+    except KeyboardInterrupt:
+        print(f"\ninterrupted{_resume_words(args, argv)}", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the program that reads our output, such as head, has stopped
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except (argparse.ArgumentTypeError, ValueError, OSError, csv.Error) as error:
+        if args.debug:
+            raise
+        wrong_use = isinstance(error, argparse.ArgumentTypeError)
+        hint = f" (see gib-nb {args.command} --help)" if wrong_use else ""
+        print(f"gib-nb {args.command}: {' '.join(str(error).split())}{hint}", file=sys.stderr)
+        return 2 if wrong_use else 1
+
+
+def _resume_words(args, argv) -> str:
+    "How to continue a run that has begun to write."
+    if args.command in ("sweep", "reproduce") or str(getattr(args, "out", "")).endswith(".parquet"):
+        return "; finished work is kept, and the same command continues"
+    folder = getattr(args, "folder", None)
+    if folder is None or not (any(folder.glob(f"**/{CHECKPOINT}")) or any(folder.glob("fold-*"))):
+        return "; nothing was kept"
+    again = [word for word in argv if word not in ("--resume", "--force")]
+    return f"; continue with: {shlex.join(['gib-nb', *again, *([] if args.out else ['--out', str(folder)])])}"

@@ -1,0 +1,147 @@
+"""An option for every setting of a model and its training, made from the metadata of the configuration.
+
+A setting that is added to a part in `gib_nb.train.config` appears here by itself, with its help, default and choices.
+"""
+
+import argparse
+import re
+
+from gib_nb.cli.common import add_renamed
+from gib_nb.nn.registry import BACKBONES
+from gib_nb.train.config import (
+    RECIPES,
+    RENAMED,
+    Frozen,
+    Option,
+    Part,
+    configure,
+    flat_settings,
+    lengths_of,
+    options,
+    recipe,
+)
+
+GROUPS = {  # slot of a configuration → title of its options
+    "encoder": "encoder",
+    "mask": "mask: which nodes or edges are selected",
+    "classifier": "classifier: what predicts from the subgraph",
+    "information": "information term L_MI",
+    "weights": "weights of the losses, threshold, seed",
+    "phases": "phases of training",
+    "optim": "optimization",
+}
+
+
+def choices(option: Option) -> tuple | None:
+    "The values that an option can have on the command line; None where it is open."
+    if option.name == "encoder":
+        return tuple(BACKBONES)
+    if option.name == "classifier":
+        return tuple(word for word in option.choices if word != Frozen.word)  # it needs a model, and thus Python
+    return option.choices
+
+
+def add_config_options(parser, several: bool = False):
+    "An option for each setting, with one value or, for sweeps, several; only what is given appears in the result."
+    known = options()
+    parser.add_argument(
+        "--method",
+        choices=tuple(RECIPES),
+        metavar="{" + ",".join(RECIPES) + "}",
+        help="recipe that the settings below are taken from, unless they are given (default: gib)",
+    )
+    groups = {slot: parser.add_argument_group(title) for slot, title in GROUPS.items()}
+    for option in sorted(known.values(), key=lambda option: option.field is not None):  # first what chooses a part
+        group, flag = groups[option.slot or ("weights" if option.field else "phases")], flag_of(option.name)
+        settings = {"default": argparse.SUPPRESS, "help": _help(option, known)}
+        if option.type is bool:
+            group.add_argument(flag, action=argparse.BooleanOptionalAction, **settings)
+        else:
+            group.add_argument(flag, **_values(option), **({"nargs": "+"} if several else {}), **settings)
+    renamed = {flag_of(old): _new_words(new) for old, new in RENAMED.items() if re.split("=", new)[0] in known}
+    add_renamed(parser, renamed)
+
+
+def methods_text() -> str:
+    "The recipes with the first line of what they say of themselves, for a help text."
+    return "\n".join(f"  {name:<24} {RECIPES[name].__doc__.splitlines()[0]}" for name in RECIPES)
+
+
+def flag_of(name: str) -> str:
+    "The option for a setting."
+    return "--" + name.replace("_", "-")
+
+
+def _new_words(new: str) -> str:
+    'Words of the command line for what `RENAMED` says, such as `classifier="reencode"`.'
+    name, _, value = new.partition("=")
+    return flag_of(name) + (" " + value.strip('"') if value else "")
+
+
+def _optional(kind: type):
+    'The same type of option, for which "none" stands for None.'
+
+    def read(text: str):
+        return None if text.lower() == "none" else kind(text)
+
+    read.__name__ = kind.__name__  # argparse names it in errors
+    return read
+
+
+def _values(option: Option) -> dict:
+    "Type, choices and placeholder of an option with a value."
+    found = choices(option)
+    words = "{" + ",".join(str(choice).lower() for choice in found) + "}" if found else None
+    optional = option.default is None or found and None in found
+    return {
+        "type": _optional(option.type) if optional else option.type,
+        "choices": found,
+        "metavar": words or {int: "N", float: "X", str: "NAME"}[option.type],
+    }
+
+
+def _help(option: Option, known: dict[str, Option]) -> str:
+    "Meaning, the part that it belongs to where that is not the only one of its slot, and default."
+    text = option.help.split(": a registered name")[0]  # functions are given in Python
+    others = [kind for kind in Part.kinds.values() if kind.slot == option.slot and kind not in option.kinds]
+    if option.kinds and option.slot and others:
+        chooser = next(name for name, each in known.items() if each.slot == option.slot and not each.kinds)
+        words = [kind.word for kind in option.kinds if kind.word in choices(known[chooser])]
+        text += f"; with {flag_of(chooser)} {' or '.join(words)}"
+    default = {"None": "none", "True": "yes", "False": "no"}.get(str(option.default), option.default)
+    return (text if "(default:" in text else f"{text} (default: {default})").replace("%", "%%")
+
+
+def given_settings(args) -> dict:
+    "The settings that were given on the command line, by their names."
+    return {name: getattr(args, name) for name in options() if hasattr(args, name)}
+
+
+def method_settings(method: str | None, settings: dict) -> dict:
+    "Settings for `configure` that are those of a recipe with other settings; the settings themselves without a recipe."
+    if method is None:
+        return settings
+    config, standard = recipe(method, **settings), flat_settings(configure())
+    return {
+        name: value
+        for name, value in flat_settings(config).items()
+        if name in settings or name in lengths_of(config) or value != standard.get(name)
+    }
+
+
+def config_of(args):
+    "The configuration of the arguments, over the recipe. ArgumentTypeError for settings or a device that cannot be."
+    import torch
+
+    try:
+        config = configure(**method_settings(getattr(args, "method", None), given_settings(args)))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    try:
+        torch.empty(1, device=config.device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise argparse.ArgumentTypeError(
+            f"expected a device of this computer, such as cpu (got {config.device}): {reason}"
+        ) from None
+    return config

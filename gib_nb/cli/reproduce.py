@@ -1,0 +1,236 @@
+"""`gib-nb reproduce`: a table of results, trained and measured again."""
+
+import importlib
+import pathlib
+from typing import NamedTuple
+
+from gib_nb.cli.common import PLAIN, add_data_option, add_renamed, add_worker_options, count, workers, write_json
+
+
+class Table(NamedTuple):
+    "What the command needs to know of a table of results."
+
+    module: str  # of its trials
+    datasets: list[str]  # unless others are given
+    options: tuple  # that not all tables have
+    epochs: int  # default
+    seeds: int | None = 10  # default; None: the module has its own
+    max_explained: int = 100  # default
+
+
+TABLES = {
+    "classification": Table(
+        "experiments.classification",
+        ["MUTAG", "PROTEINS", "IMDB-BINARY", "DD"],
+        ("methods", "folds", "num_layers", "hidden_channels", "seeds"),
+        60,
+        None,
+    ),
+    "interpretation": Table(
+        "experiments.interpretation",
+        ["QED", "DRD2", "HLM", "MLM"],
+        ("methods", "seeds", "max_explained", "max_graphs"),
+        30,
+        3,
+        200,
+    ),
+    "denoising": Table("experiments.denoising", ["MUTAG"], ("methods", "seeds"), 100, 20),
+    "explanation": Table("experiments.explainers", ["motif", "Mutagenicity"], ("seeds", "max_explained"), 60),
+    "ablation": Table("experiments.explainers", ["Mutagenicity"], ("seeds",), 60, 3),
+}
+EPILOG = """tables, with published data from --data or GIB_NB_DATA:
+  classification   the paper's: poolings, plain networks and GIBs on ten folds of four data sets; MUTAG and the
+                   others some hours each, DD half a day
+  interpretation   the paper's: how far the property of a fragment is from that of its molecule, against the
+                   fraction of atoms that are selected; an hour for each seed
+  denoising        the paper's: which edges of MUTAG are real, 20 seeds; half an hour
+  explanation      a GIB compared with PyG's GNNExplainer, PGExplainer, attention, integrated gradients and random
+                   edges, on motif graphs and on Mutagenicity; some minutes for each seed and data set
+  ablation         the two-stage GIB on Mutagenicity, with each of its parts left out; a quarter of an hour for each
+                   seed
+
+examples:
+  gib-nb reproduce TABLE --help                               its options
+  gib-nb reproduce classification --datasets MUTAG --methods GIN GIN+GIB
+  gib-nb reproduce explanation --seeds 2 --datasets motif     a first look
+  gib-nb reproduce explanation --jobs 2                       all of it; interrupted, it can be continued
+"""
+
+
+def add_parser(commands) -> list:
+    "Add the command, and return the parsers of its tables."
+    parser = commands.add_parser(
+        "reproduce",
+        help="compute a table of results again",
+        usage="gib-nb reproduce TABLE [options]",
+        epilog=EPILOG,
+        description="Train, measure and write a table of results with every single value.",
+        **PLAIN,
+    )
+    tables = parser.add_subparsers(prog="gib-nb reproduce", dest="table", metavar="TABLE", required=True)
+    made = [tables.add_parser(table, usage=f"gib-nb reproduce {table} [options]", **PLAIN) for table in TABLES]
+    for name, command in zip(TABLES, made):
+        add_table_options(command, TABLES[name])
+        command.set_defaults(run=reproduce_command)
+    return made
+
+
+def add_table_options(parser, table: Table):
+    "The options of one table."
+    seeds = (
+        f"seeds 0 to N − 1 of split and weights (default: {table.seeds})"
+        if table.seeds
+        else "seeds 0 to N − 1 of the weights (default: 1; on MUTAG 3)"
+    )
+    explained = f"explain at most N test graphs (default: {table.max_explained})"
+    special = {
+        "methods": dict(
+            nargs="+", metavar="NAME", help="some of its methods, in quotes where they have blanks (default: all)"
+        ),
+        "folds": dict(type=count, default=10, metavar="N", help="the first N of ten folds (default: 10)"),
+        "num_layers": dict(
+            type=count, nargs="+", metavar="N", help="depths to choose from by validation loss (default: 2 4; on DD 2)"
+        ),
+        "hidden_channels": dict(
+            type=count,
+            nargs="+",
+            metavar="N",
+            help="widths to choose from by validation loss (default: 32; on MUTAG 32 64)",
+        ),
+        "seeds": dict(type=count, default=table.seeds, metavar="N", help=seeds),
+        "max_explained": dict(type=count, default=table.max_explained, metavar="N", help=explained),
+        "max_graphs": dict(
+            type=count, default=5000, metavar="N", help="use at most N molecules of each data set (default: 5000)"
+        ),
+    }
+    parser.add_argument("--datasets", nargs="+", metavar="NAME", help=f"default: {' '.join(table.datasets)}")
+    for name in table.options:
+        parser.add_argument("--" + name.replace("_", "-"), **special[name])
+    parser.add_argument(
+        "--epochs",
+        type=count,
+        default=table.epochs,
+        metavar="N",
+        help=f"epochs of every training (default: {table.epochs})",
+    )
+    add_worker_options(parser)
+    add_data_option(parser)
+    parser.add_argument(
+        "--out", default="results", metavar="DIR", help="folder for the table and finished trials (default: results)"
+    )
+    renamed = {
+        "max_explained": ("--limit", "--max-explained"),
+        "max_graphs": ("--molecules", "--max-graphs"),
+        "num_layers": ("--layers", "--num-layers"),
+        "hidden_channels": ("--hidden", "--hidden-channels"),
+    }
+    add_renamed(parser, dict(pair for name, pair in renamed.items() if name in table.options))
+
+
+def reproduce_command(args) -> int:
+    "Compute the trials that are missing, write TABLE.json and print the table; the result is the exit code."
+    from gib_nb.experiments.sweep import round_json, run_trials
+    from gib_nb.utils.files import environment
+
+    folder, table = pathlib.Path(args.out), TABLES[args.table]
+    module, path = importlib.import_module(f"gib_nb.{table.module}"), folder / f"{args.table}.json"
+    trials = trials_of(args, module, args.datasets or table.datasets)
+    earlier = earlier_rows(path, trials)
+    with workers(args):
+        rows = run_trials(getattr(module, f"{args.table}_trial"), trials, folder / "trials", args.jobs, args.progress)
+    good = [
+        {name: value for name, value in row.items() if name != "root"}  # root is a path of this computer
+        for row in rows
+        if "error" not in row
+    ]
+    if not good:
+        raise ValueError(f"expected at least one trial to succeed (got {rows[0]['error']})")
+    order = {dataset: place for place, dataset in enumerate(table.datasets)}
+    whole = sorted(earlier + good, key=lambda row: order.get(row["dataset"], len(order)))
+    write_json(path, round_json(configs_apart(whole) | environment()))
+    print(module.report(whole) if hasattr(module, "report") else method_tables(whole))
+    failed = len(rows) - len(good)
+    print(
+        f"every value is in {path}"
+        + (f", but for {failed} trials that failed; the same command tries them again" if failed else "")
+    )
+    return 1 if failed else 0
+
+
+def trials_of(args, module, datasets: list[str]) -> list[dict]:
+    "Settings of the trials of a table; ValueError for an unknown method."
+    from gib_nb.experiments.sweep import grid
+
+    if args.table == "classification":
+        return module.classification_grid(
+            datasets,
+            args.methods,
+            args.folds,
+            args.num_layers,
+            args.hidden_channels,
+            args.epochs,
+            args.seeds,
+            root=args.data,
+        )
+    more = {name: getattr(args, name) for name in ("max_explained", "max_graphs") if hasattr(args, name)}
+    if hasattr(args, "methods"):
+        if unknown := [method for method in args.methods or () if method not in module.METHODS]:
+            raise ValueError(f"expected methods among {', '.join(module.METHODS)} (got {', '.join(unknown)})")
+        more |= {"method": args.methods or list(module.METHODS)}
+    trials = grid(dataset=datasets, seed=list(range(args.seeds)), root=args.data, **more)
+    method_config = getattr(module, "method_config", lambda method, epochs: {"epochs": epochs})
+    once = getattr(module, "DETERMINISTIC", ())  # methods that are the same for every seed
+    return [
+        trial | method_config(trial.get("method"), args.epochs)
+        for trial in trials
+        if trial["seed"] == 0 or trial.get("method") not in once
+    ]
+
+
+def earlier_rows(path: pathlib.Path, trials: list[dict]) -> list[dict]:
+    """Rows of the table in a file that are of other data sets or methods than the trials.
+
+    ValueError for a table that was made with other versions or on another machine."""
+    from gib_nb.experiments.sweep import read_trial
+    from gib_nb.utils.files import environment
+
+    record = read_trial(path) or {"rows": []}
+    asked = {(trial["dataset"], trial.get("method")) for trial in trials}
+    rows = [
+        row | ({"config": record["configs"][row["config"]]} if "config" in row else {})
+        for row in record["rows"]
+        if (row["dataset"], row.get("method")) not in asked
+    ]
+    now = environment() if rows else {}
+    if other := [name for name in now if record.get(name) != now[name]]:
+        raise ValueError(
+            f"expected {path} to be of the same {' and '.join(other)} (got {record.get(other[0])} there, "
+            f"{now[other[0]]} here); choose another --out, or ask for all that is in it"
+        )
+    return rows
+
+
+def configs_apart(rows: list[dict]) -> dict:
+    "Rows with the number of their config, and the list of configs, which hold what is the same in many trials."
+    configs, short = [], []
+    for row in rows:
+        if isinstance(row.get("config"), dict):
+            own = ("seed", "hidden_channels", "num_layers")
+            config = {name: value for name, value in row["config"].items() if name not in own}
+            if config not in configs:
+                configs.append(config)
+            rest = {name: value for name, value in row.items() if name not in config}
+            row = rest | {"config": configs.index(config)}
+        short.append(row)
+    return {"configs": configs, "rows": short} if configs else {"rows": short}
+
+
+def method_tables(rows: list[dict]) -> str:
+    "A table for each data set, of trials that measure all methods at once."
+    from gib_nb.report.tables import method_table
+
+    parts = {}
+    for row in rows:
+        parts.setdefault(row["dataset"], []).append(row)
+    title = lambda dataset, part: f"{dataset}, {len(part)} seed{'s'[: len(part) > 1]}, mean ± standard deviation"
+    return "\n".join(f"{title(dataset, part)}\n{method_table(part)}\n" for dataset, part in parts.items())

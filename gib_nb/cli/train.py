@@ -1,0 +1,280 @@
+"""`gib-nb train`: a model, its numbers and a report, from one data set."""
+
+import argparse
+import dataclasses
+import datetime
+import json
+import pathlib
+import time
+import warnings
+
+from gib_nb.cli.common import CHECKPOINT, PLAIN, add_data_option, add_renamed, report_progress, write_json
+from gib_nb.cli.options import add_config_options, config_of, methods_text
+from gib_nb.data.registry import dataset_names
+from gib_nb.report.run import PARTS, fold_summary, plain_json, results_text, run_metrics
+from gib_nb.report.run_html import report_html
+
+RESULTS = ("model.safetensors", "config.json", "history.json", "report.html", "metrics.json")
+EPILOG = (
+    """data sets:
+  motif                    made on the spot; the true subgraph is known
+  molecules                made on the spot from parts of known drugs; the value is QED, drug likeness
+  QED, DRD2, HLM, MLM      molecules with a property, from the paper
+  MUTAG, PTC_MR, COX2, NCI1, Mutagenicity   molecules in two classes
+  PROTEINS, ENZYMES, DD    proteins;  IMDB-BINARY  who acted with whom
+{others}Published sets are looked for in --data, then in the cache folder, then downloaded, once.
+
+methods:
+"""
+    + methods_text()
+    + """
+
+With fewer than 100 epochs, --pretrain-epochs and --rampup-epochs are at most 15 % of them each, unless they are given.
+--seed is also the seed of the split, and of the graphs that are made on the spot.
+
+examples:
+  gib-nb train motif
+  gib-nb train motif --beta 0.3 --out runs/strict
+  gib-nb train MUTAG --folds --epochs 60 --classifier reencode
+  gib-nb train Mutagenicity --method two_stage
+  gib-nb train QED --max-graphs 5000 --epochs 30 --data /path/to/data
+
+The result folder holds report.html for reading, metrics.json with all numbers, and the model,
+which gib-nb explain --model FOLDER and GIBTrainer.load(FOLDER) read.
+"""
+)
+
+
+def help_text() -> str:
+    "What follows the options: data sets, with those that were registered besides, methods and examples."
+    others = [name for name in dataset_names() if name not in EPILOG]
+    return EPILOG.replace("{others}", f"  {', '.join(others)}\n" if others else "")
+
+
+def add_parser(commands) -> list:
+    "Add the command, and return its parser in a list."
+    parser = commands.add_parser(
+        "train",
+        help="train on a data set and write a report",
+        epilog=help_text(),
+        usage="gib-nb train DATASET [options]",
+        description="Train a graph information bottleneck and write a folder with model, numbers and report.",
+        **PLAIN,
+    )
+    parser.add_argument("dataset", metavar="DATASET", help="name of a data set, see below")
+    parser.add_argument(
+        "--out",
+        metavar="DIR",
+        help="result folder (default: runs/DATASET-date-time); an interrupted run in it is continued",
+    )
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="continue an interrupted run, that in --out or the newest of DATASET in runs/; "
+        "the other options must be the same",
+    )
+    parser.add_argument("--force", action="store_true", help="overwrite a finished run in --out")
+    add_data_option(parser)
+    parser.add_argument("--no-download", dest="download", action="store_false", help="never download anything")
+    parser.add_argument(
+        "--max-graphs",
+        type=int,
+        metavar="N",
+        help="use at most N graphs, for a first try; of motif and molecules, make N",
+    )
+    parser.add_argument(
+        "--folds",
+        type=int,
+        nargs="?",
+        const=10,
+        metavar="K",
+        help="cross-validation in K folds (10 when K is left out)",
+    )
+    add_config_options(parser)
+    add_renamed(parser, {"--limit": "--max-graphs"})
+    parser.set_defaults(run=train_command)
+    return [parser]
+
+
+def train_command(args) -> int:
+    "Train one split, or all folds, and write the result folder; the result is the exit code."
+    config, folder = config_of(args), run_folder(args)
+    args.folder = folder  # for what is said after an interruption
+    data = load_data(args)
+    waiting = prepare_run_dir(folder, args.force)
+    if args.resume and not waiting:
+        raise ValueError(f"expected an interrupted run in {folder} (got nothing to resume)")
+    report_progress(
+        f"{data.name}: {len(data)} graphs, {data.task}; results are written to {folder}"
+        + ("; continuing an interrupted run" if waiting else ""),
+        args,
+    )
+    if args.folds is None:
+        trainer, metrics = train_run(data, config, folder, args.progress)
+        found, folds = metrics, []
+    else:
+        trainer, data, metrics, folds = train_folds(data, config, folder, args)
+        found = metrics | {"folds": [fold["scores"] for fold in folds]}
+    report_progress("writing the report", args)
+    write_results(folder, trainer, data, metrics, found, folds)
+    print((f"the first of {len(folds)} folds\n\n" if folds else "") + results_text(metrics))
+    if folds:
+        means = ", ".join(f"{part} {text}" for part, text in zip(PARTS, fold_summary(folds)))
+        print(f"\nall {len(folds)} folds, {metrics['scores']['measure']}, mean ± standard deviation: {means}")
+    print(f"report: {folder / 'report.html'}")
+    return 0
+
+
+def load_data(args):
+    "The data set of the arguments with at most `--max-graphs` graphs; a set that is made on the spot has just so many."
+    from gib_nb.chem.registry import PROPERTIES
+    from gib_nb.data.datasets import load_dataset, molecule_dataset
+    from gib_nb.data.synthetic import motif_dataset
+
+    seed, name, number = getattr(args, "seed", 0), args.dataset.lower(), args.max_graphs
+    if number is None:
+        return load_dataset(args.dataset, args.data, args.download, seed)
+    if number < 10:
+        raise argparse.ArgumentTypeError(f"expected --max-graphs of at least 10 (got {number})")
+    if name == "motif":
+        return motif_dataset(number, seed=seed)
+    if name in {known.lower() for known in (*PROPERTIES, "molecules")}:
+        return molecule_dataset(args.dataset, args.data, args.download, seed, number)
+    return subsample(load_dataset(args.dataset, args.data, args.download, seed), number, seed)
+
+
+def subsample(
+    data,  # `GraphDataset`
+    max_graphs: int,
+    seed: int = 0,  # of the choice
+):  # GraphDataset; `data` itself when it has no more graphs
+    "A stratified sample of each part of the split, at least one graph of each; ValueError for fewer than 10 graphs."
+    import numpy as np
+
+    from gib_nb.data.splits import split_indices
+
+    if max_graphs < 10:
+        raise ValueError(f"expected max_graphs of at least 10 (got {max_graphs})")
+    if max_graphs >= len(data):
+        return data
+    graphs, split = [], {}
+    for part, rows in data.split.items():
+        strata = data.labels[rows] if data.task == "classification" else np.zeros(len(rows), int)
+        fraction = max(1, round(max_graphs * len(rows) / len(data))) / len(rows)
+        chosen = split_indices(strata, fraction, 0.0, seed)["train"]
+        split[part] = np.arange(len(graphs), len(graphs) + len(chosen))
+        graphs += data[rows[chosen]]
+    return dataclasses.replace(data, graphs=graphs, split=split)
+
+
+def run_folder(args) -> pathlib.Path:
+    "Where results go: --out, or with --resume the newest interrupted run of this data set, or a new folder."
+    if args.out:
+        return pathlib.Path(args.out)
+    if args.resume:
+        found = pathlib.Path("runs").glob(f"{args.dataset}-*")
+        waiting = [path for path in found if not (path / "metrics.json").exists()]
+        if not waiting:
+            raise ValueError(
+                f"expected an interrupted run runs/{args.dataset}-... to resume (got none); name it with --out"
+            )
+        return max(waiting, key=lambda path: path.stat().st_mtime)
+    return pathlib.Path("runs") / f"{args.dataset}-{datetime.datetime.now():%Y%m%d-%H%M%S}"
+
+
+def prepare_run_dir(
+    folder,  # of a run: new, empty, or interrupted
+    force: bool = False,  # remove the results of an earlier run first; other files stay
+) -> bool:  # whether there is something to resume
+    "Refuse a folder with a finished run or a saved model by a FileExistsError."
+    folder = pathlib.Path(folder)
+    places = [folder, *sorted(folder.glob("fold-*"))]
+    if force:
+        for path in [place / name for place in places for name in (CHECKPOINT, *RESULTS)]:
+            path.unlink(missing_ok=True)
+    waiting = any((place / CHECKPOINT).is_file() for place in places)
+    if (folder / "metrics.json").exists() or ((folder / "model.safetensors").exists() and not waiting):
+        raise FileExistsError(
+            f"expected a new folder (got {folder}, which holds a finished run); "
+            "choose another --out, or overwrite it with --force"
+        )
+    return waiting or len(places) > 1
+
+
+def train_run(
+    data,  # `GraphDataset`
+    config,  # `GIBConfig`
+    folder,  # for results, and for the checkpoint of an interrupted run
+    progress: bool = True,  # show a progress bar
+) -> tuple:  # fitted `GIBTrainer`, metrics
+    "Train, or resume, and measure one split; writes model, configuration and history, and leaves the checkpoint."
+    from gib_nb.train.collapse import CollapseWarning
+    from gib_nb.train.config import config_to_dict
+    from gib_nb.train.trainer import GIBTrainer
+    from gib_nb.utils.files import environment
+
+    if not len(data.test):
+        raise ValueError(f"expected a data set with test graphs (got {len(data)} graphs, none for the test)")
+    start, trainer, checkpoint = time.perf_counter(), GIBTrainer(config), pathlib.Path(folder) / CHECKPOINT
+    resumed = checkpoint.is_file()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CollapseWarning)  # it is in the metrics, in the table and in the report
+        trainer.fit(data.train, valid=data.valid, checkpoint=checkpoint, progress=progress)
+    seconds = time.perf_counter() - start
+    trainer.save(folder)
+    metrics = {
+        "data": data.summary(),
+        "task": data.task,
+        "seed": config.seed,
+        **run_metrics(trainer, data),
+        "epochs": len(trainer.history["epochs"]),
+        "attempts": trainer.history["attempts"],
+        "seconds": round(seconds, 2),
+        "resumed": resumed,
+        "config": config_to_dict(config),
+        **environment(config.device),
+    }
+    return trainer, plain_json(metrics)
+
+
+def train_folds(data, config, folder: pathlib.Path, args) -> tuple:
+    """Train every fold in a folder of its own, except for those that are done.
+
+    Returns trainer, data and metrics of the first fold, and the metrics of all."""
+    from gib_nb.train.trainer import GIBTrainer
+
+    folds, parts = [], data.folds(args.folds)
+    for i, part in enumerate(parts):
+        place = folder / f"fold-{i + 1:02d}"
+        if (place / "metrics.json").is_file():
+            metrics = read_fold(place, part, config)
+        else:
+            report_progress(f"fold {i + 1} of {len(parts)}", args)
+            _, metrics = train_run(part, config, place, args.progress)
+            write_json(place / "metrics.json", metrics)
+            (place / CHECKPOINT).unlink(missing_ok=True)
+        folds.append(metrics)
+    return GIBTrainer.load(folder / "fold-01"), parts[0], folds[0], folds
+
+
+def read_fold(place: pathlib.Path, data, config) -> dict:
+    "The metrics of a fold that is done; ValueError where it was trained with other settings or on other data."
+    from gib_nb.train.config import config_to_dict
+    from gib_nb.train.migrate import migrate
+
+    metrics = migrate(json.loads((place / "metrics.json").read_text(encoding="utf-8")))
+    if metrics["config"] != plain_json(config_to_dict(config)) or metrics["data"] != data.summary():
+        raise ValueError(
+            f"expected the settings and data of {place} (got others); "
+            "choose another --out, or overwrite it with --force"
+        )
+    return metrics
+
+
+def write_results(folder: pathlib.Path, trainer, data, metrics: dict, found: dict, folds=()):
+    "Write the report, then metrics.json, which says that the run is finished, and remove the checkpoint."
+    from gib_nb.utils.files import write_atomically
+
+    write_atomically(folder / "report.html", report_html(trainer, data, metrics, folds).encode())
+    write_json(folder / "metrics.json", found)
+    (folder / CHECKPOINT).unlink(missing_ok=True)

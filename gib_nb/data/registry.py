@@ -1,0 +1,19 @@
+"""The data sets that can be chosen by name."""
+
+from gib_nb.chem.registry import PROPERTIES
+from gib_nb.utils.registry import Registry
+
+TU_NAMES = ("MUTAG", "PROTEINS", "IMDB-BINARY", "DD", "NCI1", "PTC_MR", "Mutagenicity", "ENZYMES", "COX2")
+MOLECULE_NAMES = ("QED", "DRD2", "HLM", "MLM")  # published molecules with one of these properties
+
+DATASETS = Registry("data set")  # name → function (name, root=None, download=True, seed=0) → `GraphDataset`
+for _name in TU_NAMES:
+    DATASETS.register(_name, "gib_nb.data.datasets:load_tu")
+for _name in (*MOLECULE_NAMES, "molecules"):
+    DATASETS.register(_name, "gib_nb.data.datasets:molecule_dataset")
+DATASETS.register("motif", "gib_nb.data.datasets:load_motif")
+
+
+def dataset_names() -> list[str]:
+    "All that `load_dataset` knows by name: data sets, and properties, with which the built-in molecules are labeled."
+    return [*DATASETS, *(name for name in PROPERTIES if name not in DATASETS)]

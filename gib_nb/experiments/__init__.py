@@ -1,0 +1,1 @@
+"""Sweeps, and the experiments whose tables the package reports."""

@@ -1,0 +1,1 @@
+"""What explanations are worth, and those of molecules, of attention and of PyG."""

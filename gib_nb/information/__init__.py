@@ -1,0 +1,1 @@
+"""Information of tables and channels exactly, and of samples by a critic."""

@@ -1,0 +1,1 @@
+"""Networks: backbones, the bottleneck, classifiers and poolings."""

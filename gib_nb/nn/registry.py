@@ -1,0 +1,11 @@
+"""The graph networks that can be chosen by name."""
+
+from gib_nb.utils.registry import Registry
+
+BACKBONES = Registry(
+    "backbone"
+)  # name → class (in_channels, hidden_channels, num_layers, dropout=, norm=, norm_kwargs=) of PyG's `BasicGNN`
+BACKBONES.register("gcn", "torch_geometric.nn.models:GCN")
+BACKBONES.register("graphsage", "torch_geometric.nn.models:GraphSAGE")
+BACKBONES.register("gin", "torch_geometric.nn.models:GIN")
+BACKBONES.register("gat", "torch_geometric.nn.models:GAT")

@@ -1,0 +1,112 @@
+"""The layout of all HTML pages that are written into files: tables, pictures and legends in one complete document.
+
+A page loads nothing from a network. Texts are escaped here, so that what a user typed or what a data set is called
+stays text. The style is `gib_nb/assets/report.css`, over the colors of `gib_nb.report.figures.THEME`.
+"""
+
+import html
+import importlib.resources
+
+from gib_nb.report.figures import ORANGE, THEME, shade
+from gib_nb.utils.drawing import inline_svg
+
+POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
+
+
+def page(
+    title: str,  # text
+    body: str,  # HTML
+) -> str:
+    "A complete HTML document."
+    style = importlib.resources.files("gib_nb").joinpath("assets", "report.css").read_text(encoding="utf-8")
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{html.escape(title)}</title><style>{THEME}{style}</style></head>\n"
+        f"<body class='gib-page'>\n{body}\n</body></html>\n"
+    )
+
+
+def table(
+    rows,  # of cells, which are texts or numbers
+    head=(),  # names of the columns
+    strong=None,  # first cell of the row that is set in bold
+) -> str:
+    "An HTML table."
+
+    def line(cells, tag):
+        mark = ' class="own"' if strong is not None and cells[0] == strong else ""
+        return f"<tr{mark}>" + "".join(f"<{tag}>{html.escape(str(cell))}</{tag}>" for cell in cells) + "</tr>"
+
+    lines = [line(head, "th") if head else "", *(line(cells, "td") for cells in rows)]
+    return f'<div class="wide"><table>{"".join(lines)}</table></div>'
+
+
+def record_table(record: dict) -> str:
+    "A table of the entries of a dict; an entry that is a dict itself stands in one cell."
+    text = lambda value: ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else value
+    return table([[name, text(value)] for name, value in record.items()])
+
+
+def paragraph(text: str, kind: str = "note") -> str:
+    "A paragraph of text, of a class of `report.css`."
+    return f'<p class="{kind}">{html.escape(text)}</p>'
+
+
+def warning(text: str) -> str:
+    "A box with a warning."
+    return f'<div class="warning"><strong>Warning:</strong> {html.escape(text)}</div>'
+
+
+def picture(
+    svg: str,  # an <svg> element
+    caption: list[str],  # lines of text
+) -> str:
+    "A picture with its caption, for a gallery."
+    lines = "".join(f"<div>{html.escape(line)}</div>" for line in caption)
+    return f"<figure>{inline_svg(svg)}<figcaption>{lines}</figcaption></figure>"
+
+
+def gallery(pictures: list[str]) -> str:
+    "Pictures side by side, as many in a row as there is space for."
+    return f'<div class="gallery">{"".join(pictures)}</div>'
+
+
+def legend(
+    molecules: bool,  # atoms and bonds, or nodes and edges
+    truth: bool,  # whether the ground truth is outlined
+) -> str:
+    "What the colors of the pictures mean."
+    node, edge = ("atom", "bond") if molecules else ("node", "edge")
+    inside = (
+        "inside the fragment, which is the largest connected component of the subgraph"
+        if molecules
+        else "inside the subgraph; its width is the edge mask"
+    )
+    marks = [
+        (
+            f"background: linear-gradient(90deg, {shade(0)}, {shade(1)})",
+            f"{node}: probability to be in the subgraph, from 0 to 1",
+        ),
+        (f"background: {ORANGE}; height: 8px", f"{edge} {inside}"),
+    ]
+    if truth:
+        marks.append(("background: #fff; border: 3px solid #000; height: 8px", "black outline: ground truth"))
+    spans = "".join(f'<span><i style="{css}"></i>{text}</span>' for css, text in marks)
+    return f'<div class="legend">{spans}</div>'
+
+
+def plots(figures: dict) -> list[str]:
+    "Plotly figures by the id of their element, as HTML; the first one carries plotly's program, of about 5 MB."
+    config = {"displaylogo": False, "displayModeBar": False, "responsive": True}
+    return [
+        figure.update_layout(width=None, autosize=True).to_html(
+            full_html=False,
+            include_plotlyjs=i == 0,
+            div_id=name,
+            default_height=f"{figure.layout.height}px",
+            config=config,
+        )
+        for i, (name, figure) in enumerate(figures.items())
+    ]

@@ -1,0 +1,74 @@
+"""Explanations of molecules as rows of a table and as an HTML page."""
+
+from gib_nb.explain.molecule import worth_rows
+from gib_nb.report import html
+
+# in the order of a table; `gib_nb.report.evaluate.COLUMNS` says what they mean
+MOLECULE_COLUMNS = ("smiles", "prediction", "fragment", "fragment_fraction", "components", "reason", "model")
+
+
+def molecule_row(
+    smiles: str,
+    explanation,  # `MoleculeExplanation`; None where there is none
+    reason,  # why there is no explanation, or no fragment; None where there are both
+) -> list:
+    "The columns of `MOLECULE_COLUMNS` for one line."
+    e = explanation
+    if e is None:
+        return [smiles, "", "", "", "", reason, ""]
+    return [
+        smiles,
+        f"{e.prediction:.6g}",
+        e.fragment.smiles or "",
+        f"{e.fragment_fraction:.4f}",
+        e.components,
+        reason or "",
+        e.model.fingerprint,
+    ]
+
+
+def components_text(count: int) -> str:
+    "A number of connected components in words."
+    return f"{count} connected component{'' if count == 1 else 's'}"
+
+
+def molecule_figure(
+    explanation,  # `MoleculeExplanation`
+    label: str | None = None,  # first line of the caption
+) -> str:  # HTML
+    "A molecule for a gallery, with its prediction, its fragment and their values."
+    e = explanation
+    lines = [label] if label else []
+    lines += [
+        f"molecule: {e.smiles}",
+        f"fragment: {e.fragment.smiles or f'none: {e.fragment.reason}'}",
+        f"{len(e.fragment.atoms)} of {len(e.weights)} atoms; subgraph with {components_text(e.components)}",
+    ]
+    if e.oracle:
+        value = "none" if e.fragment_value is None else f"{e.fragment_value:.3f}"
+        lines.append(f"{e.oracle}: molecule {e.value:.3f}, fragment {value}")
+    lines += [f"{name}: {text}" for name, text in worth_rows(e) if name in ("bias", "verdict")]  # the model is above
+    return html.picture(e.svg(), lines)
+
+
+def explanations_html(
+    found,  # (SMILES, MoleculeExplanation or None, reason or None), as from `explain_lines`
+    max_drawn: int = 200,  # molecules that are drawn
+) -> str:  # a complete HTML document
+    "A page that names the model and its scores, with pictures of the molecules and a table of all lines."
+    figures, rows, models = [], [], {}
+    for smiles, e, reason in found:
+        rows.append(molecule_row(smiles, e, reason))
+        models |= {} if e is None else {str(e.model): None}
+        if e is not None and len(figures) < max_drawn:
+            figures.append(molecule_figure(e, f"predicted {e.prediction:.4g}"))
+    body = [
+        "<h1>Fragments of molecules that carry the prediction</h1>",
+        *(html.paragraph(f"Explained by {model}.", "model") for model in models),
+        html.legend(True, False),
+        html.paragraph(f"Only the first {max_drawn} molecules are drawn.") if len(figures) == max_drawn else "",
+        html.gallery(figures),
+        "<h2>Table of all lines</h2>",
+        html.table(rows, MOLECULE_COLUMNS),
+    ]
+    return html.page("gib-nb: molecules", "\n".join(body))

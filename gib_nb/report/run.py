@@ -1,0 +1,179 @@
+"""The numbers of one training run: its scores and those of baselines, the test subgraphs, their information, warnings.
+
+`run_metrics` measures a trained model and gives plain JSON. The other functions turn that record into rows and
+sentences for the terminal and for the HTML report.
+"""
+
+import math
+import warnings
+
+from gib_nb.report.evaluate import COLUMNS, evaluate
+from gib_nb.report.tables import align, mean_text
+
+PARTS = ("train", "valid", "test")
+
+
+def baselines(
+    data,  # `GraphDataset`
+) -> dict:  # "majority class" (or "training mean") and "no-edges baseline" → part → accuracy or R²
+    "Scores that need no graph: those of a constant, and of a linear model of the mean node features."
+    import numpy as np
+    from sklearn.dummy import DummyClassifier, DummyRegressor
+    from sklearn.linear_model import LogisticRegression, Ridge
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    rows = [graph.x.mean(0).numpy() if graph.num_nodes else np.zeros(graph.x.size(1)) for graph in data.graphs]
+    x, y, classes = np.array(rows), data.labels, data.task == "classification"
+    linear = make_pipeline(StandardScaler(), LogisticRegression(max_iter=2000) if classes else Ridge())
+    models = {"majority class": DummyClassifier()} if classes else {"training mean": DummyRegressor()}
+    scores = {}
+    for name, model in (models | {"no-edges baseline": linear}).items():
+        model.fit(x[data.split["train"]], y[data.split["train"]])
+        scores[name] = {part: _score(model.predict(x[rows]), y[rows], data.task) for part, rows in data.split.items()}
+    return scores
+
+
+def _score(predicted, y, task):
+    "Accuracy or R²."
+    if task == "classification":
+        return float((predicted == y).mean())
+    return float(1 - ((predicted - y) ** 2).sum() / max(((y - y.mean()) ** 2).sum(), 1e-12))
+
+
+def run_metrics(
+    trainer,  # fitted `GIBTrainer`
+    data,  # `GraphDataset` it was trained on
+    information_graphs: int = 4000,  # I(G;G_sub) is estimated on at most so many graphs of the whole data set
+    **settings,  # of `estimate_mi`
+) -> dict:  # plain JSON
+    """Measure a trained model.
+
+    "scores": accuracy or R² of the model and of `baselines` on each part of the split; "subgraphs": `evaluate` on the
+    test graphs; "audit": `audit_masks` on them; "mutual_information": estimate of I(G;G_sub) in nats; "collapse",
+    "warnings": texts.
+    """
+    import numpy as np
+
+    from gib_nb.train.collapse import audit_masks
+
+    subgraphs, test = evaluate(trainer, data.test), trainer.spec.prepare(data.test, labels=True)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        rows = np.random.default_rng(trainer.config.seed).permutation(len(data))[:information_graphs]
+        estimate = trainer.mutual_information(data[np.sort(rows)], **{"seed": trainer.config.seed} | settings)
+    score = {
+        part: subgraphs["score"] if part == "test" else trainer.score(data[rows]) for part, rows in data.split.items()
+    }
+    information = {name: value for name, value in vars(estimate).items() if name != "history"} | {"graphs": len(rows)}
+    others = dict.fromkeys(str(each.message) for each in caught if str(each.message) not in estimate.warnings)
+    return plain_json(
+        {
+            "scores": {"measure": "accuracy" if data.task == "classification" else "R²", "model": score}
+            | baselines(data),
+            "subgraphs": subgraphs,
+            "audit": audit_masks(trainer.model, test, trainer.config),
+            "mutual_information": information,
+            "collapse": trainer.collapse,
+            "warnings": [*_mask_warnings(subgraphs, trainer.collapse), *others],
+        }
+    )
+
+
+def _mask_warnings(subgraphs, collapse):
+    "What is suspicious about the masks of the test graphs; a collapse that was found already is not reported twice."
+    empty, full, threshold = subgraphs["empty_fraction"], subgraphs["full_fraction"], subgraphs["threshold"]
+    if not collapse and empty + full == 1:
+        yield (
+            f"the threshold {threshold:g} selects all nodes or none in every test graph: the mask is undecided or "
+            "collapsed; look at the probabilities themselves"
+        )
+    if 0.1 < empty < 1:
+        yield (
+            f"{empty:.0%} of the test subgraphs are empty at the threshold {threshold:g}: the model may encode the "
+            "label in selecting nothing, and then its subgraphs explain nothing"
+        )
+
+
+def plain_json(value):
+    "The same as JSON gives it back: lists for tuples, and None for numbers that are not finite."
+    if isinstance(value, dict):
+        return {key: plain_json(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain_json(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def number_text(value, format: str) -> str:
+    'A number as text, and "unknown" for None.'
+    return "unknown" if value is None else f"{value:{format}}"
+
+
+def score_rows(metrics: dict) -> list[list[str]]:
+    "The scores of the model and of the baselines, each with the three parts as text."
+    scores = metrics["scores"]
+    return [[name, *(number_text(scores[name][part], ".3f") for part in PARTS)] for name in scores if name != "measure"]
+
+
+def subgraph_rows(metrics: dict) -> list[list[str]]:
+    "The test subgraphs in numbers: quantity, value, and what to compare it with."
+    s, audit = metrics["subgraphs"], metrics.get("audit")
+    title = lambda name: COLUMNS[name].title
+    truth = "" if s["true_fraction"] is None else f"; {s['true_fraction']:.1%} of the nodes belong to the ground truth"
+    rows = [
+        [
+            title("selected_fraction"),
+            f"{s['selected_fraction']:.1%}",
+            f"nodes with a probability above {s['threshold']:g}{truth}",
+        ],
+        [
+            title("components"),
+            f"{s['components']:.2f}",
+            f"mean over graphs; {s['connected_fraction']:.0%} of the subgraphs are connected, "
+            f"{s['empty_fraction']:.0%} are empty",
+        ],
+    ]
+    if audit:
+        rows.append(
+            [
+                f"{metrics['scores']['measure']} from the subgraph",
+                f"{audit['subgraph']:.3f}",
+                f"from an empty one {audit['empty']:.3f}, from a random one of the same size "
+                f"{audit['random']:.3f}, from the whole graph {audit['full']:.3f}",
+            ]
+        )
+    if s["edge_auc"] is not None:
+        rows.append([title("edge_auc"), f"{s['edge_auc']:.3f}", "of the edge mask; 0.5 is chance"])
+    return [*rows, _information_row(metrics["mutual_information"])]
+
+
+def _information_row(m):
+    "The estimate of I(G;G_sub)."
+    value, error, in_sample, ceiling = (
+        number_text(m[name], ".2f") for name in ("value", "standard_error", "in_sample", "log_num_pairs")
+    )
+    return [
+        COLUMNS["graph_mi"].title,
+        f"{value} ± {error} nats",
+        f"held out; {in_sample} on the pairs that the critic was trained on; with so few pairs no value above "
+        f"{ceiling} can be certified",
+    ]
+
+
+def all_warnings(metrics: dict) -> list[str]:
+    "Everything that a reader of the numbers should know, in sentences."
+    collapse = [f"collapse: {metrics['collapse']}"] if metrics["collapse"] else []
+    information = [f"I(G;G_sub): {text}" for text in metrics["mutual_information"]["warnings"]]
+    return collapse + metrics["warnings"] + information
+
+
+def fold_summary(folds: list[dict]) -> list[str]:
+    "Mean ± standard deviation over the folds of the score of each part, as text."
+    return [mean_text([metrics["scores"]["model"][part] for metrics in folds]) for part in PARTS]
+
+
+def results_text(metrics: dict) -> str:
+    "The table that a training run ends with."
+    scores = align([[metrics["scores"]["measure"], *PARTS], *score_rows(metrics)])
+    rows = [f"{name}: {value} ({compared})" for name, value, compared in subgraph_rows(metrics)]
+    return "\n".join([scores, "", *rows, *(f"warning: {text}" for text in all_warnings(metrics))])

@@ -1,0 +1,164 @@
+"""The report of a training run as one HTML file: predictions, subgraphs, the training, and pictures of test graphs."""
+
+import html as text
+
+from gib_nb.explain.molecule import explain_molecules, oracle_for_dataset
+from gib_nb.report import html
+from gib_nb.report.figures import graph_svg, history_figure, probability_figure
+from gib_nb.report.molecules import components_text, molecule_figure
+from gib_nb.report.run import all_warnings, fold_summary, score_rows, subgraph_rows
+
+PARTS = ("training", "validation", "test")
+TRAINING = """<h2>Training</h2><p>The left panel shows the losses of each epoch, the right one the score on the
+validation graphs, the mean probability of a node to be in the subgraph, and the estimate of I(G;G_sub). The dashed line
+marks the epoch whose model was kept: the one with the smallest validation loss among those with the full weights α and
+β.</p>"""
+PROBABILITIES = """<h2>Node probabilities</h2><p>Probabilities near 0 and 1 are clear decisions. Where most of them lie
+near the threshold (dashed), the subgraph depends on the threshold more than on the graph.</p>"""
+BASELINES = (
+    "The no-edges baseline is a linear model of the mean node features. A model that is not clearly better "
+    "than both has learned nothing from the edges."
+)
+FOLDS = (
+    "The last line is the mean ± standard deviation over the folds. Everything else on this page belongs to the "
+    "first fold."
+)
+
+
+def gallery_choice(
+    graphs,  # PyG `Data` with y
+    number: int = 12,
+    largest: int = 100,  # nodes; where all graphs are larger, the smallest are taken
+) -> list[int]:  # positions in graphs
+    "Which graphs to show: evenly spaced in the order of their labels."
+    import numpy as np
+
+    readable = [i for i, graph in enumerate(graphs) if graph.num_nodes <= largest]
+    readable = readable or sorted(range(len(graphs)), key=lambda i: graphs[i].num_nodes)[:number]
+    readable.sort(key=lambda i: float(graphs[i].y))
+    places = np.linspace(0, len(readable) - 1, min(number, len(readable))).round().astype(int)
+    return [readable[place] for place in places]
+
+
+def _graph_figure(graph, explanation, number, prediction, classes):
+    label = (
+        f"class {int(graph.y)}, predicted {prediction}"
+        if classes
+        else f"value {float(graph.y):.3g}, predicted {prediction:.3g}"
+    )
+    selected = int(explanation.selected_nodes.sum())
+    size = f"subgraph of {selected} of {explanation.num_nodes} nodes, {components_text(explanation.components)}"
+    svg = graph_svg(graph, explanation, f"test graph {number}: {label}; {size}")
+    return html.picture(svg, [f"test graph {number}: {label}", size])
+
+
+def _graph_pictures(trainer, data, graphs, chosen):
+    predictions, classes = trainer.apply(graphs, whole=False), data.task == "classification"
+    values = trainer.spec.decode(predictions.prediction).tolist()
+    return [
+        _graph_figure(graph, e, i, value, classes) for i, graph, e, value in zip(chosen, graphs, predictions, values)
+    ]
+
+
+def _molecule_pictures(trainer, data, graphs, oracle):
+    label = "class" if data.task == "classification" else "value"
+    return [
+        molecule_figure(e, f"{label} {graph.y.item():.4g}, predicted {e.prediction:.4g}")
+        for graph, e in zip(graphs, explain_molecules(graphs, trainer, oracle))
+    ]
+
+
+def _gallery(trainer, data):
+    "Some test graphs with their subgraphs, HTML."
+    chosen = gallery_choice(data.test)
+    graphs = [data.test[i] for i in chosen]
+    molecules = all("smiles" in graph for graph in graphs)
+    oracle = oracle_for_dataset(data.name) if molecules else None
+    pictures = (
+        _molecule_pictures(trainer, data, graphs, oracle)
+        if molecules
+        else _graph_pictures(trainer, data, graphs, chosen)
+    )
+    truth = any("edge_mask" in graph or "node_mask" in graph for graph in graphs)
+    return (
+        f"<h2>Subgraphs of {len(pictures)} test graphs</h2>{html.legend(molecules, truth)}"
+        f"{oracle_note(oracle, trainer.config.seed)}{html.gallery(pictures)}"
+    )
+
+
+def oracle_note(oracle, seed: int) -> str:
+    "How far the values of a property can be trusted, HTML; empty without a property."
+    if oracle is None:
+        return ""
+    seen = (
+        " It was fitted on the training part of the split with seed 0; with another seed it has seen some of these "
+        "molecules."
+        if oracle.kind == "surrogate" and seed
+        else ""
+    )
+    return html.paragraph(f"Values of molecules and fragments: {oracle!r}.{seen}")
+
+
+def _plots(trainer, data):
+    "The two plotly figures, HTML."
+    figures = {"training": history_figure(trainer.history), "probabilities": probability_figure(trainer, data.test)}
+    training, probabilities = html.plots(figures)
+    wide = lambda low, high, plot: (
+        f'<div class="wide"><div style="min-width: {low}px; max-width: {high}px">{plot}</div></div>'
+    )
+    return TRAINING + wide(560, 900, training) + PROBABILITIES + wide(480, 760, probabilities)
+
+
+def _folds_html(folds):
+    rows = [[f"fold {i}", *row[1:]] for i, metrics in enumerate(folds, 1) for row in score_rows(metrics)[:1]]
+    rows.append(["all folds", *fold_summary(folds)])
+    table = html.table(rows, [folds[0]["scores"]["measure"], *PARTS], "all folds")
+    return f"<h2>All folds</h2>{table}{html.paragraph(FOLDS)}"
+
+
+def _record_html(trainer, metrics):
+    "What is needed to repeat the run, to be unfolded."
+    from gib_nb.train.config import flat_settings
+
+    training = {name: metrics[name] for name in ("epochs", "seconds", "resumed")}
+    parts = {
+        "data": metrics["data"],
+        "settings": flat_settings(trainer.config),
+        "versions and machine": metrics["versions"] | metrics["machine"],
+        "training": training | {"attempts": len(metrics["attempts"])},
+    }
+    return "<h2>Data, settings and environment</h2>" + "".join(
+        f"<details><summary>{title}</summary>{html.record_table(record)}</details>" for title, record in parts.items()
+    )
+
+
+def report_html(
+    trainer,  # fitted `GIBTrainer`
+    data,  # `GraphDataset` it was trained on
+    metrics: dict,  # of the run, as in metrics.json
+    folds: tuple = (),  # metrics of all folds, where this is one of them
+) -> str:  # a complete HTML document of about 5 MB, nearly all of it plotly's program
+    "The report of a run: predictions, subgraphs, training, and pictures."
+    classes = data.task == "classification"
+    constant = (
+        "The majority class is the most frequent class of the training graphs."
+        if classes
+        else "The training mean is the mean of the training values."
+    )
+    body = [
+        f"<h1>Graph information bottleneck on {text.escape(data.name)}</h1>",
+        f"<p>The model was trained on {len(data.train)} of {len(data)} graphs. It predicts the "
+        f"{'class' if classes else 'value'} of a graph from a part of it, the <em>subgraph</em>, and is penalized for "
+        "the information that the subgraph carries about the whole graph.</p>",
+        *map(html.warning, all_warnings(metrics)),
+        "<h2>Predictions</h2>",
+        html.table(score_rows(metrics), [metrics["scores"]["measure"], *PARTS], "model"),
+        html.paragraph(f"{constant} {BASELINES}"),
+        "<h2>Selected subgraphs</h2>",
+        html.table(subgraph_rows(metrics), ["test graphs", "", ""]),
+        *([_folds_html(folds)] if folds else []),
+        _plots(trainer, data),
+        _gallery(trainer, data),
+        _record_html(trainer, metrics),
+    ]
+    return html.page(f"gib-nb: {data.name}", "\n".join(body))

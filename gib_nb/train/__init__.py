@@ -1,0 +1,1 @@
+"""Training: of a bottleneck, and of networks without one."""

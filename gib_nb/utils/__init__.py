@@ -1,0 +1,1 @@
+"""What every package needs: random numbers and threads, files, drawings, names."""

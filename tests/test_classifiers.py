@@ -1,0 +1,525 @@
+"Classifiers that predict through a mask: edges, samples, two-stage training, and models that are given."
+
+import warnings
+
+import pytest
+import torch
+from sklearn.metrics import roc_auc_score
+from torch import nn
+from torch_geometric.data import Batch, Data
+from torch_geometric.explain import Explainer
+from torch_geometric.explain.algorithm.utils import set_masks
+from torch_geometric.explain.metric import fidelity
+from torch_geometric.nn import GIN, SimpleConv
+
+from gib_nb.data.spec import prepare_training
+from gib_nb.data.synthetic import motif_dataset
+from gib_nb.experiments.explainers import fit_classifier, symmetrize
+from gib_nb.explain.pyg import GIBExplainer, GraphPredictor
+from gib_nb.nn.classifiers import PostHocGIB, ReencodingGIB
+from gib_nb.nn.gib import FeatureEncoder
+from gib_nb.nn.masks import (
+    EdgeGenerator,
+    edge_mask_context,
+    masked_forward,
+    random_masks,
+    sample_concrete,
+    undirected_edge_ids,
+)
+from gib_nb.train.callbacks import History
+from gib_nb.train.checkpoint import fingerprint
+from gib_nb.train.config import configure, decoupled_config
+from gib_nb.train.loop import train_epoch
+from gib_nb.train.phases import TrainState, prior_kl
+from gib_nb.train.trainer import GIBTrainer
+from gib_nb.utils.reproducible import LocalRandomness
+
+PATH = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
+SMALL = dict(hidden_channels=8, max_restarts=0, batch_size=16)
+DECOUPLED = dict(
+    epochs=10, pretrain_epochs=4, finetune_epochs=4, **SMALL
+)  # of decoupled_config; two epochs are left for the mask
+
+
+def model_of(**settings):
+    torch.manual_seed(0)
+    return ReencodingGIB(3, 2, hidden_channels=8, **settings).eval()
+
+
+def features(n=4, seed=0):
+    return torch.rand(n, 3, generator=torch.Generator().manual_seed(seed))
+
+
+def fitted(config, data, **trainer):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return GIBTrainer(config, **trainer).fit(data.train, valid=data.valid, progress=False)
+
+
+@pytest.fixture(scope="module")
+def trees():
+    return motif_dataset(60, base_nodes=6)
+
+
+@pytest.fixture(scope="module")
+def decoupled(trees):
+    return fitted(decoupled_config(**DECOUPLED), trees)
+
+
+# ---- masks
+
+
+@pytest.mark.parametrize("logits", [False, True])
+def test_masks_multiply_and_the_outer_one_comes_back(logits):
+    torch.manual_seed(0)
+    gnn, x, outer, inner = (
+        GIN(3, 4, 1, norm=None).eval(),
+        features(),
+        torch.tensor([0.5, 0.5, 1, 1, 0.2, 0.2]),
+        torch.tensor([1.0, 1, 0.3, 0.3, 0.5, 0.5]),
+    )
+    with edge_mask_context(gnn, outer * inner, PATH):
+        both = gnn(x, PATH)
+    set_masks(gnn, outer.logit(1e-7) if logits else outer, PATH, apply_sigmoid=logits)
+    alone = gnn(x, PATH)
+    with edge_mask_context(gnn, inner, PATH):
+        torch.testing.assert_close(gnn(x, PATH), both)
+    assert torch.equal(gnn(x, PATH), alone) and not torch.allclose(both, alone)
+
+
+def test_directions_of_an_edge_share_a_number():
+    assert undirected_edge_ids(torch.tensor([[3, 0, 1, 0, 2, 2], [0, 1, 0, 3, 2, 3]])).tolist() == [1, 0, 0, 1, 2, 3]
+    assert undirected_edge_ids(torch.empty(2, 0, dtype=torch.long)).shape == (0,)
+
+
+def test_samples_follow_the_probability_and_pass_gradients():
+    torch.manual_seed(0)
+    p = torch.tensor([0.0, 0.1, 0.5, 0.9, 1.0], requires_grad=True)
+    draws = torch.stack([sample_concrete(p) for _ in range(20_000)])
+    torch.testing.assert_close((draws > 0.5).double().mean(0), p.detach().double(), atol=0.015, rtol=0)
+    draws.mean().backward()
+    assert draws.isfinite().all() and p.grad.isfinite().all() and (p.grad[1:4] > 0).all()
+    together = sample_concrete(torch.full((4,), 0.5), torch.tensor([0, 1, 1, 0]))
+    assert together[0] == together[3] and together[1] == together[2] != together[0]
+
+
+def test_random_masks_are_symmetric_and_differ_in_share():
+    torch.manual_seed(0)
+    graphs = Batch.from_data_list([Data(edge_index=PATH, num_nodes=4)] * 400)
+    mask = random_masks(graphs.edge_index, graphs.batch, 400)
+    assert torch.equal(mask[0::2], mask[1::2]) and ((mask >= 0) & (mask <= 1)).all() and abs(mask.mean() - 0.5) < 0.05
+    shares = (mask.view(400, 6) > 0.5).double().mean(1)
+    assert (shares == 0).any() and (shares == 1).any()
+
+
+def test_a_network_that_cannot_be_masked_is_refused():
+    class Deaf(nn.Module):
+        out_channels = 4
+
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(3, 4)
+
+        def forward(self, x, edge_index, batch=None):
+            return self.linear(x)
+
+    for make in (lambda: ReencodingGIB(3, 2, Deaf()), lambda: PostHocGIB(Deaf(), 3, 2)):
+        with pytest.raises(ValueError, match="message passing layers, which can be masked .got Deaf"):
+            make()
+
+
+# ---- the model
+
+
+def test_an_edge_has_one_probability_in_both_directions_and_in_any_order():
+    torch.manual_seed(0)
+    generator, x, order = EdgeGenerator(3), features(), torch.tensor([2, 0, 3, 1])
+    p = generator(x, PATH)
+    assert torch.equal(p[0::2], p[1::2])
+    torch.testing.assert_close(generator(x[order.argsort()], order[PATH]), p)
+
+
+def test_a_node_is_in_as_its_strongest_edge_and_alone_it_is_out():
+    model, x = model_of(mask_on="edges"), features(5)
+    output = model(x, PATH)
+    p = output.edge_mask[0::2]
+    torch.testing.assert_close(
+        output.assignment[:, 0],
+        torch.stack([p[0], torch.max(p[0], p[1]), torch.max(p[1], p[2]), p[2], torch.tensor(0.0)]),
+    )
+    assert (output.assignment.sum(1) == 1).all()
+
+
+@pytest.mark.parametrize("mask_on", ["nodes", "edges"])
+@pytest.mark.parametrize("num_layers", [None, 0, 1])
+def test_batched_as_alone_and_odd_graphs(mask_on, num_layers):
+    model, graphs = (
+        model_of(mask_on=mask_on, generator_num_layers=num_layers),
+        [(features(4, 1), PATH), (features(1), PATH[:, :0]), (features(4, 2), PATH), (features(2), PATH[:, :2])],
+    )
+    batch = Batch.from_data_list([Data(x=x, edge_index=edges) for x, edges in graphs])
+    together, starts = model(batch.x, batch.edge_index, batch.batch, 5), 0
+    assert together.prediction.shape == (5, 2) and all(value.isfinite().all() for value in vars(together).values())
+    mask = together.edge_mask.split([edges.size(1) for _, edges in graphs])
+    for i, (x, edges) in enumerate(graphs):
+        alone = model(x, edges)
+        torch.testing.assert_close(alone.prediction[0], together.prediction[i])
+        torch.testing.assert_close(alone.edge_mask, mask[i])
+    found = model.explain(batch.x, batch.edge_index, batch.batch, 5)
+    torch.testing.assert_close(found["prediction"], together.prediction)
+    assert (
+        torch.equal(found["edge_mask"], together.edge_mask)
+        and torch.equal(found["node_mask"], together.node_mask)
+        and not torch.allclose(found["whole_prediction"][0], found["prediction"][0])
+    )
+    assert torch.equal(found["subgraph_embedding"], together.subgraph_embedding) and torch.equal(
+        found["graph_embedding"], together.graph_embedding
+    )
+    assert model.explain(batch.x, batch.edge_index, batch.batch, 5, whole=False)["whole_prediction"] is None
+
+
+@pytest.mark.parametrize("mask_on", ["nodes", "edges"])
+def test_the_order_of_nodes_and_edges_does_not_matter(mask_on):
+    model, x, nodes, edges = (
+        model_of(mask_on=mask_on),
+        features(),
+        torch.tensor([2, 0, 3, 1]),
+        torch.tensor([5, 1, 2, 0, 4, 3]),
+    )
+    before = model(x, PATH)
+    after = model(x[nodes], nodes.argsort()[PATH[:, edges]])
+    torch.testing.assert_close(after.prediction, before.prediction)
+    torch.testing.assert_close(after.edge_mask, before.edge_mask[edges])
+    torch.testing.assert_close(after.assignment, before.assignment[nodes])
+
+
+def test_the_receptive_field_ends_where_it_should():
+    changed = features()
+    changed[3] += 1
+    first_edge = {}
+    for num_layers in (0, 1, 2, 3):
+        model = model_of(mask_on="edges", generator_num_layers=num_layers, norm=None)
+        first_edge[num_layers] = float((model(features(), PATH).edge_mask - model(changed, PATH).edge_mask)[0].abs())
+    assert (
+        first_edge[0] == first_edge[1] == 0 and first_edge[2] > 0 and first_edge[3] > 0
+    )  # node 3 is two edges from the nearer end
+    assert isinstance(model_of(generator_num_layers=0).backbone, FeatureEncoder)
+
+
+def test_samples_are_for_training_alone():
+    model = model_of(mask_on="edges", sample_mask=True, norm=None)
+    predict = lambda: model(features(), PATH).prediction
+    assert torch.equal(predict(), predict())
+    model.train()
+    assert not torch.equal(predict(), predict())
+    assert torch.equal(
+        model(features(), PATH).edge_mask, model.eval()(features(), PATH).edge_mask
+    )  # what is reported is the probability
+    nodes = model_of(sample_mask=True, norm=None).train()
+    assert not torch.equal(nodes(features(), PATH).prediction, nodes(features(), PATH).prediction)
+
+
+def test_only_the_mask_tells_the_classifier_of_edges():
+    model = model_of()
+    bent = torch.tensor([[0, 1, 1, 2, 1, 3], [1, 0, 2, 1, 3, 1]])
+    mask, batch = torch.tensor([1.0, 1, 1, 1, 0, 0]), torch.zeros(4, dtype=torch.long)
+    read = lambda edges, *mask: model.predict_graph(features(), edges, batch, 1, *mask)
+    torch.testing.assert_close(read(PATH, mask), read(bent, mask))
+    assert not torch.allclose(read(PATH), read(bent))
+
+
+def test_several_classifiers_predict_with_the_mean_of_their_logits():
+    model, batch, mask = (
+        model_of(classifiers=3),
+        torch.zeros(4, dtype=torch.long),
+        torch.tensor([1.0, 1, 0.5, 0.5, 0, 0]),
+    )
+    for seen in (mask, None):
+        logits = torch.stack([masked_forward(seen, each, features(), PATH) for each in model.classifier])
+        torch.testing.assert_close(model.predict_graph(features(), PATH, batch, 1, seen), logits.mean(0))
+        assert logits.std(0).min() > 0
+        product = logits.softmax(2).log().mean(0).softmax(1)  # a geometric mean of their probabilities
+        torch.testing.assert_close(model.predict_graph(features(), PATH, batch, 1, seen).softmax(1), product)
+
+
+# ---- training
+
+
+def state_of(config, data):
+    "The beginning of an attempt."
+    return TrainState(config, *prepare_training(data.train, valid=data.valid)[1:])
+
+
+def test_classifiers_that_are_trained_alone_do_not_depend_on_each_other(trees):
+    config = decoupled_config(**DECOUPLED | {"num_classifiers": 2, "dropout": 0.0})
+    state = state_of(config, trees)
+    batch, gradients = state.train[:16].batch(), {}
+    for scale in (1, 2):
+        state.randomness = LocalRandomness(0)
+        with torch.no_grad():
+            state.model.classifier[1].head[-1].weight.mul_(scale)
+        state.model.zero_grad()
+        state.losses(torch.arange(16), batch)["loss"].backward()
+        gradients[scale] = [[weight.grad.clone() for weight in each.parameters()] for each in state.model.classifier]
+    same = [all(torch.equal(a, b) for a, b in zip(gradients[1][i], gradients[2][i])) for i in range(2)]
+    assert same == [True, False]
+
+
+def test_the_bound_by_hand(trees):
+    output, bernoulli = model_of(mask_on="edges")(features(), PATH), torch.distributions.Bernoulli
+    for mask_on, p in (("edges", output.edge_mask), ("nodes", output.assignment[:, 0])):
+        expected = torch.distributions.kl_divergence(bernoulli(p), bernoulli(torch.tensor(0.2))).mean()
+        torch.testing.assert_close(prior_kl(p, 0.2), expected)
+        term = state_of(configure(classifier="reencode", mask_on=mask_on, prior_prob=0.2), trees).information
+        torch.testing.assert_close(term(output, Data()), expected)
+    own = torch.linspace(0.1, 0.9, 6)
+    torch.testing.assert_close(
+        prior_kl(output.edge_mask, own),
+        torch.distributions.kl_divergence(bernoulli(output.edge_mask), bernoulli(own)).mean(),
+    )
+    nothing = model_of(mask_on="edges")(features(2), PATH[:, :0])
+    assert prior_kl(nothing.edge_mask, 0.2) == 0 and prior_kl(torch.tensor([0.0, 1.0]), 0.5).isfinite()
+
+
+def test_graphs_may_bring_a_prior(trees):
+    own = lambda share: [
+        Data(**graph.to_dict(), prior=torch.full((graph.num_nodes,), share)) for graph in trees.train[:20]
+    ]
+    losses = lambda graphs, prob: [
+        epoch["loss"]
+        for epoch in GIBTrainer(
+            configure(prior_prob=prob, beta=5.0, epochs=3, pretrain_epochs=0, rampup_epochs=0, **SMALL)
+        )
+        .fit(graphs, valid=graphs, progress=False)
+        .history["epochs"]
+    ]
+    assert losses(own(0.2), 0.9) == losses(trees.train[:20], 0.2) != losses(own(0.3), 0.2)
+    for bad in (
+        torch.tensor([0.5]),
+        torch.zeros(trees.train[0].num_nodes),
+        "much",
+        torch.full((trees.train[0].num_nodes,), float("nan")),
+    ):
+        with pytest.raises(ValueError, match="graph 0: expected prior"):
+            GIBTrainer(prior_prob=0.5).fit(
+                [Data(**trees.train[0].to_dict(), prior=bad), *own(0.2)[1:5]], valid=trees.train[:5]
+            )
+    with pytest.raises(ValueError, match="graph 1: expected prior of shape .*as other graphs have one"):
+        GIBTrainer(prior_prob=0.5).fit([*own(0.2)[:1], *trees.train[1:5]], valid=trees.train[:5])
+    with pytest.raises(ValueError, match="neither included"):
+        GIBTrainer(prior_prob=0.5).fit(
+            [
+                Data(**graph.to_dict(), prior=torch.full((graph.num_nodes,), 1 - 1e-12, dtype=torch.double))
+                for graph in trees.train[:5]
+            ],
+            valid=trees.train[:5],
+        )
+    spec, config = prepare_training(trees.train, valid=trees.valid)[0], configure(prior_prob=0.5)
+    assert (
+        len(
+            {
+                fingerprint(config, spec.prepare(graphs, labels=True, prior="nodes"), [])
+                for graphs in (trees.train[:20], own(0.2), own(0.3))
+            }
+        )
+        == 3
+    )
+    edges = [Data(**graph.to_dict(), prior=torch.full((graph.num_edges,), 0.2)) for graph in trees.train[:20]]
+    GIBTrainer(
+        configure(
+            prior_prob=0.5,
+            classifier="reencode",
+            mask_on="edges",
+            epochs=3,
+            pretrain_epochs=0,
+            rampup_epochs=0,
+            **SMALL,
+        )
+    ).fit(edges, valid=edges, progress=False)
+
+
+def test_classifier_first_then_mask_then_classifier(trees):
+    config = decoupled_config(**DECOUPLED)
+    state = state_of(config, trees)
+    snapshot = lambda: {name: value.clone() for name, value in state.model.state_dict().items()}
+    changed = lambda before: {
+        name.split(".")[0] for name, value in state.model.state_dict().items() if not torch.equal(value, before[name])
+    }
+    halves, history = [], History()
+    while not state.finished:
+        before, phase = snapshot(), type(state.phase).__name__
+        train_epoch(state, [history])
+        halves.append(changed(before))
+        assert halves[-1] == ({"backbone", "generator"} if phase == "Bottleneck" else {"classifier"})
+    assert [sorted(half)[0] for half in halves] == ["classifier"] * 4 + ["backbone"] * 2 + ["classifier"] * 4
+    batch = state.valid.batch()
+    bound = prior_kl(
+        state.model.eval()(batch.x, batch.edge_index, batch.batch, batch.num_graphs).edge_mask, config.information.prob
+    ).item()
+    assert history.epochs[-1]["loss"] == pytest.approx(history.epochs[-1]["classification"] + bound, rel=1e-4)
+
+
+@pytest.mark.slow
+def test_stopped_and_resumed_it_ends_the_same(trees, decoupled, tmp_path):
+    for stop in (1, 5, 7):
+
+        def interrupt(record, stop=stop):
+            if record["epoch"] == stop:
+                raise KeyboardInterrupt
+
+        file = tmp_path / f"{stop}.safetensors"
+        with pytest.raises(KeyboardInterrupt):
+            GIBTrainer(decoupled_config(**DECOUPLED)).fit(
+                trees.train, valid=trees.valid, checkpoint=file, progress=False, callbacks=interrupt
+            )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            resumed = GIBTrainer(decoupled_config(**DECOUPLED)).fit(
+                trees.train, valid=trees.valid, checkpoint=file, progress=False
+            )
+        assert [step["loss"] for step in resumed.history["steps"]] == [
+            step["loss"] for step in decoupled.history["steps"]
+        ]
+        assert torch.equal(resumed.explain(trees.test[0]).edge_mask, decoupled.explain(trees.test[0]).edge_mask)
+
+
+def test_given_classifiers_are_used_as_they_are(trees, tmp_path):
+    settings = DECOUPLED | {"epochs": 6, "finetune_epochs": 0, "num_classifiers": 2}
+    first = fitted(decoupled_config(**settings), trees)
+    weights = {name: value.clone() for name, value in first.model.classifier.state_dict().items()}
+    second = GIBTrainer(decoupled_config(**settings | {"prior_prob": 0.5}))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        second.fit(
+            trees.train,
+            valid=trees.valid,
+            classifier=first.model.classifier,
+            progress=False,
+            checkpoint=tmp_path / "a.safetensors",
+        )
+    for model in (first.model, second.model):  # and the first trainer is not disturbed
+        assert all(torch.equal(value, weights[name]) for name, value in model.classifier.state_dict().items())
+    assert {step["epoch"] for step in second.history["steps"]} == {4, 5} and all(
+        0 < step["mean_node_mask"] < 1 for step in second.history["steps"]
+    )
+    assert not torch.equal(first.explain(trees.test[0]).edge_mask, second.explain(trees.test[0]).edge_mask)
+    with pytest.raises(ValueError, match="written for others"):  # a checkpoint knows whose classifiers it was made with
+        second.fit(trees.train, valid=trees.valid, progress=False, checkpoint=tmp_path / "a.safetensors")
+    with pytest.raises(ValueError, match="expected 2 classifiers of this config"):
+        second.fit(trees.train, valid=trees.valid, classifier=first.model.classifier[:1], progress=False)
+    with pytest.raises(ValueError, match="expected two-stage training with given classifiers"):
+        GIBTrainer(configure(**SMALL)).fit(
+            trees.train, valid=trees.valid, classifier=first.model.classifier, progress=False
+        )
+
+
+def test_saved_and_loaded(trees, decoupled, tmp_path):
+    decoupled.save(tmp_path)
+    loaded = GIBTrainer.load(tmp_path)
+    for ours, theirs in zip(decoupled.explain(trees.test), loaded.explain(trees.test)):
+        assert torch.equal(ours.edge_mask, theirs.edge_mask) and torch.equal(
+            ours.whole_prediction, theirs.whole_prediction
+        )
+
+
+def test_a_backbone_of_ones_own_reads_again(trees):
+    class Mean(nn.Module):
+        out_channels = 8
+
+        def __init__(self, width):
+            super().__init__()
+            self.linear, self.conv = nn.Linear(width, 8), SimpleConv()
+
+        def forward(self, x, edge_index):
+            return self.conv(self.linear(x), edge_index).relu()
+
+    trainer = fitted(
+        configure(
+            classifier="reencode", num_classifiers=2, epochs=3, pretrain_epochs=1, rampup_epochs=1, num_steps=1, **SMALL
+        ),
+        trees,
+        encoder=Mean,
+    )
+    first, second = (each.backbone for each in trainer.model.classifier)
+    assert (
+        first is not second
+        and trainer.model.backbone not in (first, second)
+        and trainer.predict(trees.test).shape == (len(trees.test),)
+    )
+    assert not torch.equal(first.linear.weight, second.linear.weight)
+
+
+def test_post_hoc_with_edges_and_a_prior(trees):
+    theirs = fit_classifier(trees.train, trees.valid, epochs=3)
+    config = configure(
+        mask_on="edges",
+        sample_mask=True,
+        generator_num_layers=1,
+        prior_prob=0.3,
+        beta=1.0,
+        epochs=3,
+        pretrain_epochs=1,
+        rampup_epochs=1,
+        **SMALL,
+    )
+    graph = trees.test[0]
+    mask = fitted(config, trees, model=theirs).explain(graph).edge_mask
+    torch.testing.assert_close(mask, symmetrize(mask, graph.edge_index))
+    assert mask.std() > 0
+
+
+def test_metrics_of_pyg_on_the_classifier_and_on_the_subgraph(trees, decoupled):
+    for predictor in (GraphPredictor(decoupled, whole=True), GraphPredictor(decoupled)):
+        explainer = Explainer(
+            predictor,
+            GIBExplainer(decoupled),
+            explanation_type="model",
+            node_mask_type="object",
+            edge_mask_type="object",
+            model_config=dict(mode="multiclass_classification", task_level="graph", return_type="raw"),
+        )
+        explanation = explainer(trees.test[0].x, trees.test[0].edge_index)
+        assert torch.equal(explanation.edge_mask, decoupled.explain(trees.test[0]).edge_mask) and all(
+            0 <= value <= 1 for value in fidelity(explainer, explanation)
+        )
+
+
+def test_several_classifiers_beside_a_module_have_backbones_of_their_own():
+    backbone = lambda: GIN(3, 8, 1)
+    assert (
+        len(ReencodingGIB(3, 2, backbone()).classifier) == 1
+        and len(ReencodingGIB(3, 2, backbone(), classifiers=[backbone(), backbone()]).classifier) == 2
+    )
+    for classifiers in (0, 2, []):
+        with pytest.raises(ValueError, match="at least one classifier, and a list of backbones"):
+            ReencodingGIB(3, 2, backbone(), classifiers=classifiers)
+
+
+@pytest.mark.slow
+def test_it_finds_the_edge_that_makes_the_label():
+    "Rings of six colored nodes; those with an edge between red and blue are of class 1, and nothing else tells them decoupled."
+    generator = torch.Generator().manual_seed(0)
+    ring = torch.arange(6)
+    edges = torch.cat([torch.stack([ring, ring.roll(-1)]), torch.stack([ring.roll(-1), ring])], 1)
+    graphs = []
+    while len(graphs) < 400:
+        color = torch.tensor([0, 1, 2, 2, 3, 3])[torch.randperm(6, generator=generator)]
+        truth = (color[edges].sum(0) == 1).float()  # red is 0, blue is 1; the others add up to more
+        if (y := int(truth.any())) != len(graphs) % 2:
+            continue
+        graphs.append(Data(x=torch.eye(4)[color], edge_index=edges, y=torch.tensor([y]), edge_mask=truth))
+    config = decoupled_config(42, prior_prob=0.1, lr=0.005, hidden_channels=32, max_restarts=0, batch_size=32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        trainer = GIBTrainer(config).fit(graphs[:300], valid=graphs[300:340], progress=False)
+    positive = [graph for graph in graphs[340:] if graph.y]
+    found = torch.cat([e.edge_mask for e in trainer.explain(positive)])
+    assert roc_auc_score(torch.cat([graph.edge_mask for graph in positive]), found) > 0.97
+    assert (
+        torch.cat([e.whole_prediction for e in trainer.explain(graphs[340:])])
+        .argmax(1)
+        .eq(torch.cat([graph.y for graph in graphs[340:]]))
+        .double()
+        .mean()
+        > 0.95
+    )
