@@ -250,7 +250,7 @@ class Critic(Part):
         "shift:8", "negative pairs of the inner loop: shift:K, all or permute", _check_negatives, "negatives"
     )
     memory_bank: bool = flag(
-        "train the critic on cached embeddings of all training graphs, not of one batch (the published scheme)",
+        "train the critic on cached embeddings of all training graphs; without it, on those of one batch, as published",
         "memory_bank",
         default=True,
     )
