@@ -24,6 +24,7 @@ from gib_nb.experiments.classification import (
     select_configs,
 )
 from gib_nb.nn.pooling import NETWORKS
+from gib_nb.train.classifier_trainer import ClassifierConfig
 from gib_nb.train.config import configure
 
 
@@ -96,7 +97,7 @@ def test_training_never_sees_the_test_fold(monkeypatch):
     seen = []
 
     class Spy:
-        loss, config, best_epoch = 0.5, {}, 0
+        loss, config, best_epoch = 0.5, ClassifierConfig(), 0
 
         def __init__(self, *_, **__):
             pass

@@ -1130,6 +1130,7 @@ def test_sweep_trains_every_combination_once(few_graphs, tmp_path, capsys):
     ] and {row["epochs"] for row in rows} == {"4"}
 
 
+@pytest.mark.slow
 def test_a_sweep_of_a_method(few_graphs, tmp_path):
     words = ["--hidden-channels", "8", "--epochs", "6", "--batch-size", "24", "--max-restarts", "0"]
     assert (

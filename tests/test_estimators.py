@@ -191,6 +191,7 @@ def test_pipelines():
     assert searched.predict(GRAPHS).shape == (36,)
 
 
+@pytest.mark.slow
 def test_calibration_curves_and_permutations():
     calibrated = CalibratedClassifierCV(classifier(), cv=2).fit(as_array(GRAPHS), Y)
     assert calibrated.predict_proba(as_array(GRAPHS)).shape == (36, 2)

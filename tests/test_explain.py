@@ -401,7 +401,7 @@ def test_the_first_example_is_the_best_by_the_stated_figures():
     for figure in (
         f"{len(best[0].fragment.atoms)} of {len(best[0].weights)} atoms are closer than all {DRAWS}.",
         f"from their molecules ({card.bias:.3f})".replace("0.", "."),
-        f"as random pieces ({card.random_bias:.3f})".replace("0.", "."),
+        f"as random ones ({card.random_bias:.3f})".replace("0.", "."),
     ):
         assert figure in readme
 

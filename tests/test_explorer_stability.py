@@ -279,6 +279,7 @@ def test_a_failed_trial_is_no_result(monkeypatch):
         StabilityExplorer.build(small=True, progress=False)
 
 
+@pytest.mark.slow
 def test_the_page_holds_every_combination(explorer):
     from gib_nb.explorers.page import static_states
     from gib_nb.explorers.view import plotly_js

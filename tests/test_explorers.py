@@ -408,6 +408,7 @@ def test_static_page_is_whole_and_escaped(tmp_path):
     assert json.loads(data)["fixed"][0]["text"] == line.note
 
 
+@pytest.mark.slow
 def test_photograph():
     if find_chromium() is None:
         pytest.skip("no Chromium found: apt-get install chromium")

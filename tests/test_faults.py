@@ -163,6 +163,7 @@ def sweep_in_little_room(folder):
         os.write(said, str(error).encode())
 
 
+@pytest.mark.slow
 def test_a_file_that_finds_no_room_leaves_the_others_whole(tmp_path):
     """The sweep ends with the operating system's error, finished trials stay, no part of a file is left; with room again it goes on."""
     assert ended(started(sweep_in_little_room, tmp_path)) and "File too large" in (tmp_path / "said").read_text()
@@ -227,6 +228,7 @@ def test_two_sweeps_in_one_folder(tmp_path):
     assert sorted(read_trial(path)["y"] for path in folder.iterdir()) == list(range(0, 30, 2))
 
 
+@pytest.mark.slow
 def test_nan_fails_its_cell_and_no_other(tmp_path):
     data = motif_dataset(40)
     with pytest.warns(UserWarning, match="1 of 3 trials failed, the first with DivergenceError"):

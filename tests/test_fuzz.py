@@ -200,6 +200,7 @@ def test_fit(given, backbone, norm, readout):
         assert math.isfinite(trainer.score(given))
 
 
+@pytest.mark.slow
 @fuzz
 @given(st.lists(graphs(width=2, wild=False), min_size=6, max_size=12), st.sampled_from(sorted(BACKBONES)))
 def test_fit_of_sound_graphs_ends_well(given, backbone):

@@ -102,6 +102,7 @@ def test_a_backbone_is_an_option_a_network_a_method_and_a_row(copied):
     run(copied, "-c", code)
 
 
+@pytest.mark.slow
 def test_a_property_is_a_data_set_an_oracle_and_a_label(copied):
     run(copied, *CLI, "train", "logP", "--max-graphs", "60", *SHORT, "--out", "logp")
     code = (
@@ -111,6 +112,7 @@ def test_a_property_is_a_data_set_an_oracle_and_a_label(copied):
     run(copied, "-c", code)
 
 
+@pytest.mark.slow
 def test_a_data_set_has_a_name_everywhere(copied):
     assert "rings" in run(copied, *CLI, "train", "--help")
     run(copied, *CLI, "sweep", "RINGS", "--beta", "0", *SHORT, "--out", "swept")

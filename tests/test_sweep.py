@@ -60,6 +60,7 @@ def test_without_a_folder_nothing_is_kept(tmp_path):
     assert calls(log) == ["1", "1"]
 
 
+@pytest.mark.slow
 def test_two_processes_give_the_same_rows(tmp_path):
     trials = grid(x=range(5), log=str(tmp_path / "log"))
     assert run_trials(noted, trials, tmp_path / "trials", jobs=2, progress=False) == [

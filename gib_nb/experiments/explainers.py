@@ -29,7 +29,7 @@ from ..nn.backbones import GraphClassifier, evaluation_mode
 from ..nn.classifiers import call_classifier
 from ..nn.masks import undirected_edge_ids
 from ..train.classifier_trainer import ClassifierTrainer
-from ..train.config import DECOUPLED, GIBConfig, configure, decoupled_config, lengths_of
+from ..train.config import DECOUPLED, Critic, GIBConfig, configure, decoupled_config, lengths_of, options
 from ..train.trainer import GIBTrainer
 from ..utils.reproducible import LocalRandomness
 
@@ -162,7 +162,9 @@ def _trained_methods(data, seed, epochs, settings):
     fit = lambda config, model=None: GIBTrainer(config, model=model).fit(data.train, valid=data.valid, progress=False)
     config = configure(seed=seed, epochs=epochs, **settings)
     post_hoc, own = fit(config, plain), fit(config)
-    two_stage = fit(classifiers_first(-(-3 * epochs // 4), seed, **settings))
+    own_terms = {name for name, option in options().items() if option.kinds == (Critic,)}  # which a prior does not have
+    shared = {name: value for name, value in settings.items() if name not in own_terms}
+    two_stage = fit(classifiers_first(-(-3 * epochs // 4), seed, **shared))
     methods = {name: (plain, explain) for name, explain in explainers(plain, data.train[:100], seed=seed).items()}
     methods["attention (GAT)"] = attentive, explainers(attentive, [], epochs=0)["attention"]
     methods["GIB, post hoc"] = plain, _mask_by(post_hoc)
