@@ -1,7 +1,10 @@
 import os
 import pathlib
+import time
 
 import pytest
+
+STARTED = time.monotonic()
 
 
 @pytest.fixture(scope="session")
@@ -11,3 +14,13 @@ def data_root():
     if not root or not pathlib.Path(root).is_dir():
         pytest.skip("published data not found: set GIB_NB_DATA to the folder that holds tu/ and interpretation/")
     return pathlib.Path(root)
+
+
+def pytest_addoption(parser):
+    parser.addoption("--seconds", type=float, help="skip, aloud, what has not begun after so many seconds")
+
+
+def pytest_runtest_setup(item):
+    budget = item.config.getoption("--seconds")
+    if budget and time.monotonic() - STARTED > budget:
+        pytest.skip("no time left here; make test-all runs it")
