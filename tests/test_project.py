@@ -340,3 +340,11 @@ def test_public_functions_are_documented(path):
 def test_nbdev_still_imports():
     "The pinned set of nbdev's own dependencies fits together."
     run("import nbdev.test, nbdev.clean, nbdev.export")
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_exported_cells_are_short(path):
+    "At most 40 lines; a longer class gets its methods by `@patch`."
+    sources = ["".join(cell["source"]) for cell in json.loads(path.read_text())["cells"] if cell["cell_type"] == "code"]
+    long = [source for source in sources if source.startswith("#| export") and len(source.splitlines()) > 40]
+    assert not long, long[0][:200]
