@@ -127,7 +127,7 @@ class Part:
 
 # %% ../../nbs/30_config.ipynb #c49c909a
 def _check_encoder(name, value):
-    if not (callable(value) and not isinstance(value, type(None))) and value not in BACKBONES:
+    if not callable(value) and value not in BACKBONES:
         raise ValueError(
             f"expected {name} to be one of {', '.join(BACKBONES)}, or a function in_channels → module (got {value!r})"
         )
@@ -602,7 +602,7 @@ def configure(
     if lengths and "phases" in parts:
         raise ValueError(f"expected phases or {', '.join(lengths)}, not both (got both)")
     new, told = {slot: parts.get(slot, getattr(config, slot)) for slot in SLOTS}, "information" in {*settings, *parts}
-    for name, slot in (("mask_on", "mask"), ("classifier", "classifier"), ("information", "information")):
+    for name, (slot, _) in _CHOSEN.items():
         if name in settings:
             new[slot] = _of_kind(new[slot], known[name], settings.pop(name))
     if settings.get("prior_prob", 0) is None:
@@ -619,12 +619,10 @@ def _of_kind(part: Part, option: Option, word: str) -> Part:
     kinds = {kind.word: kind for kind in Part.kinds.values() if kind.slot == option.slot}
     if word not in kinds:
         raise ValueError(f"expected {option.name} to be one of {', '.join(kinds)} (got {word!r})")
-    kept = (
-        {each.name: getattr(part, each.name) for each in dataclasses.fields(kinds[word]) if hasattr(part, each.name)}
-        if word != part.word
-        else {}
-    )
-    return part if word == part.word else kinds[word](**kept)
+    if word == part.word:
+        return part
+    kept = [each.name for each in dataclasses.fields(kinds[word]) if hasattr(part, each.name)]
+    return kinds[word](**{name: getattr(part, name) for name in kept})
 
 
 def _set_fields(parts: dict, given: dict) -> dict:
