@@ -122,6 +122,7 @@ def test_a_warm_critic_remembers_and_a_reset_one_does_not():
     assert reset.critic_gap[-1] > 0.3 * reset.critic_gap[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("negatives", ["permute", "shift:8"])
 def test_other_negatives_reach_the_same_information(negatives):
     study = case_study(epochs=2, inner_steps=150, negatives=negatives)

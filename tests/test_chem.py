@@ -625,6 +625,7 @@ def test_hundreds_of_random_cuts_of_drugs_are_molecules(connected):
             check_fragment(Chem.MolFromSmiles(smiles), random_atoms(Chem.MolFromSmiles(smiles), rng, connected))
 
 
+@pytest.mark.slow
 def test_random_cuts_of_published_molecules_are_molecules(data_root):
     rng = random.Random(1)
     for name in ("qed", "drd2", "hlm", "mlm"):

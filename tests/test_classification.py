@@ -64,10 +64,7 @@ def test_settings_of_gibs_can_be_trained(method, epochs):
 @pytest.mark.parametrize(
     "method",
     [
-        pytest.param(
-            method,
-            marks=[] if method in ("majority class", "structure-blind", "GIN", "GCN+GIB") else [pytest.mark.slow],
-        )
+        pytest.param(method, marks=[] if method in ("majority class", "GCN+GIB") else [pytest.mark.slow])
         for method in METHODS
     ],
 )
@@ -82,6 +79,7 @@ def test_a_cell_of_every_method(method):
     assert {**found, "seconds": 0} == {**again, "seconds": 0}
 
 
+@pytest.mark.slow
 def test_the_majority_class_by_hand():
     data = load_dataset("motif").folds()[3]
     y = lambda part: np.array([int(graph.y) for graph in part])
@@ -176,6 +174,7 @@ def test_paired_differences_against_scipy():
     )  # seeds of a fold are one observation
 
 
+@pytest.mark.slow
 def test_the_command_goes_on_where_it_was(tmp_path, capsys):
     words = [
         "reproduce",

@@ -338,6 +338,7 @@ def test_graphs_may_bring_a_prior(trees):
     ).fit(edges, valid=edges, progress=False)
 
 
+@pytest.mark.slow
 def test_classifier_first_then_mask_then_classifier(trees):
     config = decoupled_config(**DECOUPLED)
     state = state_of(config, trees)

@@ -439,6 +439,7 @@ def test_the_summary_of_folds_by_hand():
     assert fold_summary(folds[:1]) == ["0.900", "0.500", "0.500"]
 
 
+@pytest.mark.slow
 def test_folds(tmp_path, capsys):
     folder, words = tmp_path / "run", ["train", "motif", "--max-graphs", "30", "--folds", "3", "--no-progress", *WORDS]
     assert main([*words, "--out", str(folder)]) == 0
@@ -526,6 +527,7 @@ def test_limit_keeps_parts_and_classes():
         train.subsample(data, 9)
 
 
+@pytest.mark.slow
 def test_measure_reports_collapse_and_empty_subgraphs():
     data = motif_dataset(60, base_nodes=5)
     trainer = fitted(data)
@@ -991,6 +993,7 @@ def test_warnings_are_lines_without_file_names(model, monkeypatch, capsys):
 # ---- tables again
 
 
+@pytest.mark.slow
 def test_reproduce_writes_every_value_and_goes_on(tmp_path, monkeypatch, capsys):
     from gib_nb.experiments import explainers
 

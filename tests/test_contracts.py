@@ -97,6 +97,7 @@ def object_array(graphs):
 # ---- scikit-learn
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "make",
     [quiet, lambda: ClassifierTrainer("gin", hidden_channels=8, epochs=3)],
@@ -265,6 +266,7 @@ def test_what_cannot_be_saved_is_refused():
 # ---- batches, loaders and data sets are graphs
 
 
+@pytest.mark.slow
 def test_loaders_mean_their_graphs(trees, trained):
     graphs, loader = trees.graphs, DataLoader(trees.graphs, batch_size=8)
     for given in (loader, Batch.from_data_list(graphs), object_array(graphs), iter(graphs), pandas.Series(graphs)):

@@ -703,6 +703,7 @@ def test_motifs_depend_on_the_seed_alone():
     assert all((one.split[part] == two.split[part]).all() for part in one.split)
 
 
+@pytest.mark.slow
 def test_a_thousand_motifs_in_seconds():
     started = time.process_time()
     data = load_dataset("Motif")

@@ -51,6 +51,7 @@ def on_motifs(monkeypatch):
     )
 
 
+@pytest.mark.slow
 def test_scores_against_scikit_learn():
     rng = np.random.default_rng(0)
     real, kept, value = (

@@ -995,6 +995,7 @@ def test_sign_channel(options):
     assert estimate.bound == options.get("bound", "dv") and not estimate.warnings
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variance", [0.1, 1.0, 10.0])
 def test_sign_channel_at_other_noise(variance):
     estimate, truth = (
@@ -1141,6 +1142,7 @@ def test_loops_in_double_precision(double_precision, negatives):
         assert math.isfinite(held_out_value(critic, x, y)[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "scale, shift",
     [
@@ -1177,6 +1179,7 @@ STRETCHED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stretch", STRETCHED)
 def test_heavy_tails_are_gaussianized_by_themselves(stretch):
     "Mutual information does not change when a column is stretched; .303 and .113 used to be said of .511, without a warning."
@@ -1432,6 +1435,7 @@ def test_values_that_noise_puts_below_zero_are_reported_as_they_are():
     assert estimate_value(0.01, -math.inf, math.nan)[0] == estimate_value(0.01, math.nan, math.nan)[0] == 0
 
 
+@pytest.mark.slow
 def test_estimates_of_independent_samples_have_no_bias():
     "The constant critic is chosen on other pairs than those which give the value, so the values that remain scatter around 0."
     values, errors = [], []
@@ -1574,6 +1578,7 @@ def test_a_deterministic_subgraph_is_the_motif():
     assert len(torch.cat([edges, subgraph], 1).unique(dim=0)) == len(edges.unique(dim=0))
 
 
+@pytest.mark.slow
 def test_estimate_of_graphs_and_their_subgraphs():
     task = enumerable_graph_channel(4)
     estimate = estimate_mi(*task.sample(6000, seeded()), hidden=32, steps=600)

@@ -157,6 +157,7 @@ def test_several_scores():
     ).all()
 
 
+@pytest.mark.slow
 def test_search():
     search = GridSearchCV(
         classifier(), {"beta": [0.0, 0.1], "hidden_channels": np.array([4, 8])}, cv=2, error_score="raise"

@@ -662,6 +662,7 @@ def test_answers_are_checked_on_any_thread():
     assert said == ["no end", True]
 
 
+@pytest.mark.slow
 def test_what_cannot_be_stopped_is_said():
     "A call into C ends when it likes; the attempt ends right after it."
     says = SQUARE.check(lambda x: time.sleep(2)).message

@@ -184,6 +184,7 @@ def test_the_table_says_the_errors(explorer):
     assert said == pytest.approx(100 * wrong, abs=0.3)
 
 
+@pytest.mark.slow
 def test_what_falls_out_of_the_axes_is_said(explorer):
     information, variance, density = (explorer.figure(name).layout for name in ("information", "variance", "density"))
     data = read_asset("case_study")

@@ -221,6 +221,7 @@ def test_the_small_sweep_has_the_shape_of_the_shipped_one(explorer, monkeypatch)
     assert again["sources"]["sign"] == small["sources"]["sign"]  # by seed
 
 
+@pytest.mark.slow
 def test_a_failed_cell_stops_the_build(monkeypatch):
     def broken(path):
         raise FloatingPointError("no longer finite")

@@ -72,6 +72,7 @@ def test_the_same_seed_has_the_same_pretraining(explorer):
         assert len({tuple(row["curves"]["mean_node_mask"][:15]) for row in rows}) == 1
 
 
+@pytest.mark.slow
 def test_the_small_sweep_has_the_shape_of_the_shipped_one(explorer):
     small = StabilityExplorer.build(small=True, progress=False)
     assert small.keys() == explorer.data.keys() - {"environment"}
@@ -230,6 +231,7 @@ def test_state_and_errors(explorer):
     assert explorer.pretrain_epochs == 0
 
 
+@pytest.mark.slow
 def test_training_live_streams_and_ends(explorer, monkeypatch):
     monkeypatch.setattr(stability, "FULL", 4)
     monkeypatch.setattr(stability.stability_config, "__defaults__", (4,))
@@ -249,6 +251,7 @@ def test_training_live_streams_and_ends(explorer, monkeypatch):
     assert explorer.next_seed == 101
 
 
+@pytest.mark.slow
 def test_stop_ends_a_live_training_within_a_batch(explorer):
     explorer.view.live.start.value = True
     while explorer.live.running and "epoch" not in explorer.live.text:

@@ -465,6 +465,7 @@ def test_every_explorer_keeps_the_promises(cls):
     explorer.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cls", ALL, ids=lambda cls: cls.__name__)
 def test_every_option_of_every_control_can_be_shown(cls):
     explorer = cls()

@@ -187,6 +187,7 @@ def train_until_there_is_no_room(folder):
         )
 
 
+@pytest.mark.slow
 def test_a_checkpoint_that_finds_no_room_leaves_the_one_before(tmp_path):
     assert ended(started(train_until_there_is_no_room, tmp_path))
     assert (tmp_path / "checkpoint").read_bytes() == (tmp_path / "good").read_bytes() and not list(
@@ -218,6 +219,7 @@ def big(x):
     return {"long": "x" * 3000}
 
 
+@pytest.mark.slow
 def test_two_sweeps_in_one_folder(tmp_path):
     "Both end well, and at no time does a file hold a part."
     trials, folder = grid(x=range(15), log=str(tmp_path / "log")), tmp_path / "trials"

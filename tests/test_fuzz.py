@@ -184,6 +184,7 @@ MOSTLY_ALIKE = st.sampled_from([-1, 1, 3] * 4 + [None]).flatmap(
 )  # all with as many columns of x; None: each as it likes
 
 
+@pytest.mark.slow
 @fuzz
 @given(
     MOSTLY_ALIKE,
@@ -320,6 +321,7 @@ def too_large(config):
     )
 
 
+@pytest.mark.slow
 @fuzz
 @given(
     st.dictionaries(st.sampled_from(NAMES), ANYTHING, max_size=2),

@@ -130,6 +130,7 @@ def test_a_phase_that_stops_early_is_followed_by_the_next(monkeypatch):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::gib_nb.train.collapse.CollapseWarning")
 def test_each_phase_has_a_patience_of_its_own(monkeypatch):
     "What one has waited does not count in the next, and pretraining does not wait at all."
@@ -360,6 +361,7 @@ def test_two_phases_by_hand():
     assert same(by_hand(state), trainer.history["epochs"]) and same_state(state.model, trainer.model)
 
 
+@pytest.mark.slow
 def test_three_phases_by_hand():
     "Two stages: classifiers on whole graphs and random masks, the mask alone, classifiers on whole graphs and their subgraphs."
     state, looped, history = quick_state_of(TWO_STAGE), quick_state_of(TWO_STAGE), History()

@@ -21,7 +21,7 @@ def blocks(page):
 
 
 PIECES = [
-    pytest.param(code, id=f"{page}-{number}-{heading}", marks=[] if heading == "The course" else [pytest.mark.slow])
+    pytest.param(code, id=f"{page}-{number}-{heading}", marks=pytest.mark.slow)
     for page in PAGES
     for number, (heading, code) in enumerate(blocks(page))
     if "my_model" not in code

@@ -397,6 +397,7 @@ def test_all_parts_fit_together(mask, num_layers, sample, classifier, informatio
     )  # of its own where the encoder serves the classifier too
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("information", [Critic(num_steps=2, batch_size=4), Prior(0.3)], ids=["critic", "prior"])
 @pytest.mark.parametrize("mask", [NodeMask(), EdgeMask(1, True)], ids=str)
 def test_two_stages_with_each_mask_and_bound(mask, information):

@@ -91,6 +91,7 @@ SHORT = [
 ]
 
 
+@pytest.mark.slow
 def test_a_backbone_is_an_option_a_network_a_method_and_a_row(copied):
     assert "edge_cnn" in run(copied, *CLI, "train", "--help")
     run(copied, *CLI, "train", "motif", "--max-graphs", "40", "--encoder", "edge_cnn", *SHORT, "--out", "run")

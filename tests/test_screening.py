@@ -262,6 +262,7 @@ def test_a_row_for_every_line_with_what_was_found_or_the_reason(model, source, t
     assert not (tmp_path / "out.parquet.parts").exists()
 
 
+@pytest.mark.slow
 def test_stopped_it_goes_on_where_it_was(model, source, tmp_path, monkeypatch):
     from gib_nb.experiments import screening
 
@@ -310,6 +311,7 @@ def test_parts_of_something_else_are_refused(model, source, tmp_path):
     assert not out.exists()
 
 
+@pytest.mark.slow
 def test_killed_at_its_first_or_last_step_it_goes_on(model, source, tmp_path, monkeypatch):
     "A folder without a key is one that was just begun; when the parts are thrown away the key is the last to go."
     from gib_nb.experiments import screening

@@ -159,6 +159,7 @@ def few():
     return motif_dataset(40)
 
 
+@pytest.mark.slow
 def test_a_sweep_is_a_table_with_the_history_behind_each_row(few, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
@@ -187,6 +188,7 @@ def test_a_sweep_is_a_table_with_the_history_behind_each_row(few, tmp_path):
     } == files and again.score.tolist() == table.score.tolist()[2:] + table.score.tolist()[:2]
 
 
+@pytest.mark.slow
 def test_only_what_is_there(few, tmp_path):
     sweep(grid(beta=[0.0], **QUICK), few, tmp_path, progress=False)
     table = sweep(grid(beta=[0.0, 0.1, 1.0], **QUICK), few, tmp_path, progress=False, compute=False)

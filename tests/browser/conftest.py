@@ -19,6 +19,7 @@ def pytest_collection_modifyitems(items):
     "These tests wait for states, which a busy machine reaches late."
     for item in items:
         if pathlib.Path(__file__).parent in item.path.parents and "browser" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.browser)
             item.add_marker(pytest.mark.timeout(2 * PATIENCE_MS / 1000))
 
 
