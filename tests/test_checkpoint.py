@@ -255,6 +255,8 @@ def test_every_setting_is_in_the_fingerprint():
         "lr_schedule": "cosine",
         "negatives": "all",
         "device": "cuda",
+        "metric": "accuracy",
+        "class_weight": "balanced",
         "generator_num_layers": 1,
     }
     keys = {fingerprint(GIBConfig(), [], [])}

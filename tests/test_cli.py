@@ -86,6 +86,12 @@ def model(chemist, molecules, tmp_path_factory):
     return folder
 
 
+@pytest.fixture(autouse=True)
+def few_repeats(monkeypatch):
+    "Intervals from ten resamples are wide, and there at once."
+    monkeypatch.setattr("gib_nb.train.metrics.REPEATS", 10)
+
+
 # ---- help and options
 
 
@@ -110,6 +116,7 @@ def words_of(name, needs=True):
         "norm": "none",
         "negatives": "all",
         "device": "meta",
+        "class_weight": "balanced",
         "epochs": "90",
         "pretrain_epochs": "7",
     }

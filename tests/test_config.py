@@ -78,6 +78,8 @@ WRONG = {
     "weight_decay": (-1,),
     "max_restarts": (-1, 1.0),
     "threshold": (-0.1, 1.0, math.nan),
+    "metric": ("auc", None, 3),
+    "class_weight": ("even", {}, {"a": -1}, {"a": "b"}, 2, [1, 2]),
     "device": ("gpu", "", None, 3.5),
     "seed": (-1, 1.5, "a", None, True, 2**70),
 }

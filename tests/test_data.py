@@ -457,8 +457,11 @@ def test_molecule_sets_are_loaded_with_what_was_asked(monkeypatch):
         ),
         (graph(edge_index=None), r"graph 1: expected edge_index of shape \[2, E\] .got None"),
         (Data(x=torch.ones(3, 2), edge_index=edges((0, 1))), "graph 1: expected y, .*got None"),
-        (graph(y=[0, 1]), r"graph 1: expected y, .*got shape \[1, 2\]"),
-        (graph(y=-1), "graph 1: expected y as a class number .*got -1"),
+        (graph(y=[0, 1]), "graph 1: expected number of labels 1, as in graph 0 .got 2"),
+        (
+            Data(x=torch.ones(3, 2), edge_index=edges((0, 1)), y=torch.tensor([0, 1, 1])),
+            r"graph 1: expected y, .*\[1, T\].*got shape \[3\]",
+        ),
         (graph(y=1.5), "graph 1: expected floating type of y False"),
         (graph(edge_mask=torch.ones(3)), "graph 1: expected edge_mask of length 4 .got 3"),
         (graph(node_mask=torch.ones(4)), "graph 1: expected node_mask of length 3 .got 4"),

@@ -9,11 +9,13 @@ __all__ = ['GraphDataset', 'make_dataset']
 import copy
 import dataclasses
 import hashlib
+from typing import Any
 
 import numpy as np
 import torch
 from fastcore.basics import patch
 
+from .labels import LabeledGraphs
 from .splits import DEFAULT_SPLIT, fold_indices, split_indices
 from .validate import DegreeFeatures, iter_graphs, validate_graphs, warn_of_float_classes
 
@@ -22,8 +24,12 @@ def _summary(data):
     nodes = np.array([graph.num_nodes for graph in data.graphs])
     edges = np.array([graph.num_edges for graph in data.graphs])
     alone = sum(graph.num_nodes - len(graph.edge_index.unique()) for graph in data.graphs)
-    if data.task == "classification":
-        target = {"classes": ", ".join(str(count) for count in np.unique(data.labels, return_counts=True)[1])}
+    if data.targets is not None:
+        target = {"targets": len(data.targets), "labels": int((~np.isnan(data.labels)).sum())}
+    elif data.task == "classification":
+        values, counts = np.unique(data.labels, return_counts=True)
+        names = [""] * len(values) if data.classes is None else [f"{data.classes[value]} " for value in values]
+        target = {"classes": ", ".join(f"{name}{count}" for name, count in zip(names, counts))}
     else:
         target = {
             "values": "{:.4g} to {:.4g}, mean {:.4g}".format(data.labels.min(), data.labels.max(), data.labels.mean())
@@ -40,6 +46,12 @@ def _summary(data):
     }
 
 # %% ../../nbs/19_graph_dataset.ipynb #a01e7d93
+def _labels_of(data) -> np.ndarray:
+    if data.targets is not None:
+        return np.concatenate([graph.y.numpy() for graph in data.graphs]).astype(float)
+    return np.array([graph.y.item() for graph in data.graphs])
+
+
 def _check_split(split, size):
     if set(split) != {"train", "valid", "test"}:
         raise ValueError(f"expected a split into train, valid and test (got {sorted(split)})")
@@ -49,13 +61,20 @@ def _check_split(split, size):
 
 
 def _strata(data):
-    "What a split keeps in proportion: the classes, or nothing for regression."
-    return data.labels if data.task == "classification" else np.zeros(len(data), int)
+    "What a split keeps in proportion: the classes, of several targets those labels that ten graphs share, or nothing for regression."
+    if data.task == "regression":
+        return np.zeros(len(data), int)
+    if data.targets is None:
+        return data.labels
+    _, row, count = np.unique(np.nan_to_num(data.labels, nan=-1), axis=0, return_inverse=True, return_counts=True)
+    return np.where(count[row] >= 10, row, -1)
 
 # %% ../../nbs/19_graph_dataset.ipynb #75999672
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class GraphDataset:
     "Graphs with their task and split. Indexing gives graphs; `train`, `valid` and `test` are lists of them."
+
+    # what a model has to know of the labels goes with these lists: `LabeledGraphs`
 
     name: str  # shown in tables
     graphs: list  # PyG `Data`: x [n, d], edge_index [2, E], y [1]; where known, truth as edge_mask [E], node_mask [n]
@@ -64,6 +83,9 @@ class GraphDataset:
     num_features: int  # d
     split: dict  # "train", "valid", "test" -> index arrays
     degree_features: DegreeFeatures | None = None  # what made x of graphs without features; apply it to new graphs too
+    classes: tuple | None = None  # what the class numbers in y are called; None: by these numbers
+    targets: tuple | None = None  # names of several targets, whose labels y [1, T] has; None: one
+    source: Any = None  # the `MoleculeTable` that the graphs were read from
 
     def __post_init__(self):
         _check_split(self.split, len(self.graphs))
@@ -74,12 +96,12 @@ class GraphDataset:
     def __getitem__(self, index):
         if isinstance(index, (int, np.integer, slice)):
             return self.graphs[index]
-        return [self.graphs[i] for i in index]
+        return LabeledGraphs([self.graphs[i] for i in index], self.task, self.classes, self.targets)
 
     train = property(lambda self: self[self.split["train"]], doc="The training graphs.")
     valid = property(lambda self: self[self.split["valid"]], doc="The validation graphs.")
     test = property(lambda self: self[self.split["test"]], doc="The test graphs.")
-    labels = property(lambda self: np.array([graph.y.item() for graph in self.graphs]), doc="y of every graph, [N].")
+    labels = property(lambda self: _labels_of(self), doc="y of every graph, [N], or [N, T] of several targets.")
 
     def summary(self) -> dict:
         "The figures by which a data set is recognized; the text form shows them."
@@ -126,17 +148,25 @@ def make_dataset(
     shares: tuple = DEFAULT_SPLIT,  # fractions of training and validation
     seed: int = 0,  # seed of the split
     task: str | None = None,  # "classification", "regression" or None: from the type of y
+    classes: tuple | None = None,  # what the class numbers in y are called
+    targets: tuple | None = None,  # names of several targets, whose labels y [1, T] has, NaN where one is missing
 ) -> GraphDataset:  # validated, with features and a split
     "A `GraphDataset` from a list of graphs; raises what `validate_graphs` raises."
     graphs = list(iter_graphs(graphs))
     found = validate_graphs(graphs, task)
-    if task is None and found.task == "regression":
+    several = graphs[0].y.numel() > 1
+    if task is None and found.task == "regression" and not several:
         warn_of_float_classes([graph.y.item() for graph in graphs])
+    if several:
+        targets = tuple(targets or (f"target {i}" for i in range(graphs[0].y.numel())))
+    elif found.task == "classification" and classes is None:
+        classes = _other_classes(graphs)
+    number = {label: i for i, label in enumerate(classes)} if classes and not several else None
     degree_features = None if found.num_features else DegreeFeatures.fit(graphs)
     graphs = [copy.copy(graph) if degree_features is None else degree_features(graph) for graph in graphs]
     for graph in graphs:
         graph.x = graph.x.float()
-        graph.y = graph.y.reshape(1).to(torch.long if found.task == "classification" else torch.float)
+        graph.y = _as_label(graph.y, found.task, several, number)
     data = GraphDataset(
         name,
         graphs,
@@ -145,5 +175,22 @@ def make_dataset(
         graphs[0].x.size(1),
         {"train": np.arange(len(graphs)), "valid": np.arange(0), "test": np.arange(0)},
         degree_features,
+        classes,
+        targets,
     )
     return data.with_split(*shares, seed)
+
+# %% ../../nbs/19_graph_dataset.ipynb #8943cc8d
+def _other_classes(graphs) -> tuple | None:
+    "The labels that occur, in ascending order, where they are not 0, 1, …"
+    known = np.unique([graph.y.item() for graph in graphs])
+    plain = known.dtype.kind in "iu" and known.min() >= 0
+    return None if plain else tuple(known.tolist())
+
+
+def _as_label(y: torch.Tensor, task: str, several: bool, number: dict | None) -> torch.Tensor:
+    if several:
+        return y.reshape(1, -1).float()
+    if task == "regression":
+        return y.reshape(1).float()
+    return torch.tensor([number.get(y.item(), y.item()) if number else y.item()], dtype=torch.long)

@@ -77,13 +77,11 @@ def _feature_problem(graph):
 def _label_problem(graph):
     "What is wrong with the label of one graph, in words; None when nothing is."
     y = graph.get("y")
-    if not isinstance(y, torch.Tensor) or y.numel() != 1:
+    if not isinstance(y, torch.Tensor) or y.numel() != 1 and (y.dim() != 2 or len(y) != 1 or not y.numel()):
         got = f"shape {list(y.shape)}" if isinstance(y, torch.Tensor) else y
-        return f"expected y, a tensor with one label for the graph (got {got})"
-    if y.is_floating_point() and not bool(torch.isfinite(y).all()):
-        return f"expected a finite y (got {y.item()})"
-    if not y.is_floating_point() and y.item() < 0:
-        return f"expected y as a class number 0, 1, … (got {y.item()}); for other labels give fit an array y"
+        return f"expected y, a tensor with one label for the graph, or [1, T] for several targets (got {got})"
+    if y.is_floating_point() and not bool(torch.isfinite(y).all() if y.numel() == 1 else ~torch.isinf(y).any()):
+        return f"expected a finite y (got {y.item() if y.numel() == 1 else y.tolist()})"
 
 # %% ../../nbs/16_validate.ipynb #fcf64b5f
 @dataclasses.dataclass(frozen=True)
@@ -123,7 +121,8 @@ def validate_alike(
         check_graph(graph, i, labeled)
     widths = [0 if graph.x is None else graph.x.size(1) for graph in graphs]
     real = [graph.y.is_floating_point() if labeled else None for graph, labeled in zip(graphs, labels)]
-    for field, values in (("columns of x", widths), ("floating type of y", real)):
+    targets = [graph.y.numel() if labeled else None for graph, labeled in zip(graphs, labels)]
+    for field, values in (("columns of x", widths), ("floating type of y", real), ("number of labels", targets)):
         if odd := [i for i, value in enumerate(values) if None not in (value, values[0]) and value != values[0]]:
             raise ValueError(
                 f"graph {first + odd[0]}: expected {field} {values[0]}, as in graph {first} (got {values[odd[0]]})"
@@ -133,10 +132,25 @@ def validate_alike(
 def _number_of_classes(graphs) -> int:
     if graphs[0].y.is_floating_point():
         raise ValueError(f"graph 0: expected an integer y for classification (got {graphs[0].y.dtype})")
-    classes = {int(graph.y) for graph in graphs}
+    classes = {graph.y.item() for graph in graphs}
     if len(classes) < 2:
         raise ValueError(f"expected at least two classes (got only class {classes.pop()} in {len(graphs)} graphs)")
     return len(classes)
+
+
+def _format_of_several(graphs, task, num_features):
+    "Of graphs with several labels each, NaN where one is missing: 0 and 1 are classes, as in PyG's `MoleculeNet`."
+    y = torch.cat([graph.y.double() for graph in graphs])
+    if (missing := y.isnan().all(0)).any():
+        raise ValueError(
+            f"expected a label of every target in some graph (got none of target {int(missing.nonzero()[0])})"
+        )
+    seen = set(y[~y.isnan()].unique().tolist())
+    if task is None:
+        task = "regression" if graphs[0].y.is_floating_point() and not seen <= {0.0, 1.0} else "classification"
+    if task == "classification" and len(seen) != 2:
+        raise ValueError(f"expected two classes that all targets have in common (got {len(seen)} different labels)")
+    return GraphFormat(task, 2 if task == "classification" else None, num_features)
 
 
 def _check_regression(graphs):
@@ -159,6 +173,8 @@ def validate_graphs(
     num_features = 0 if graphs[0].x is None else graphs[0].x.size(1)
     if not labels:
         return GraphFormat(None, None, num_features)
+    if graphs[0].y.numel() > 1:
+        return _format_of_several(graphs, task, num_features)
     task = task or ("regression" if graphs[0].y.is_floating_point() else "classification")
     if task == "classification":
         return GraphFormat(task, _number_of_classes(graphs), num_features)

@@ -15,10 +15,12 @@ import pathlib
 import re
 import threading
 import warnings
+from typing import Any
 
 from fastcore.basics import patch
 
 from ..utils.drawing import Drawing, draw_grid
+from ..utils.text import label_text
 
 # %% ../../nbs/42_explain_molecule.ipynb #2cd6e09b
 SHIPPED_MODELS = ("QED", "DRD2", "HLM", "MLM")
@@ -189,7 +191,7 @@ class MoleculeExplanation:
     threshold: float  # atoms above it are in the subgraph
     components: int  # connected pieces of the subgraph
     fragment: object  # `Fragment` of the largest piece, or the reason why there is none
-    prediction: float  # value, or class number, that the model predicts from the subgraph
+    prediction: Any  # value, or label, that the model predicts from the subgraph; a list of several targets
     oracle: str | None = None  # name, kind and unit of the property, where it can be computed
     value: float | None = None  # of the molecule
     fragment_value: float | None = None  # of the fragment
@@ -298,7 +300,7 @@ def _summary_text(e):
         found = f"fragment    {e.fragment.smiles}\n            {len(e.fragment.atoms)} of {len(e.weights)} atoms, " + (
             "in one piece" if e.components == 1 else f"the largest of {e.components} pieces"
         )
-    lines = [f"molecule    {e.smiles}", found, f"prediction  {e.prediction:.4g}"]
+    lines = [f"molecule    {e.smiles}", found, f"prediction  {label_text(e.prediction)}"]
     if e.oracle:
         lines.append(
             f"{e.oracle}: molecule {e.value:.3f}, fragment "

@@ -75,16 +75,16 @@ def caption(
     return f"{column.title} ({column.unit})" if column.unit else column.title
 
 # %% ../../nbs/45_evaluate.ipynb #d2b89acd
-def _prediction_measures(spec, predictions, y):
-    "Scores, L_cls and the bound on I(Y;G_sub), for labels y [N]."
+def _prediction_measures(spec, predictions, outputs):
+    "Scores, L_cls and the bound on I(Y;G_sub), for labels as outputs or values [N], or [N, T] of several targets."
     import numpy as np
-    import torch
 
-    logits, whole, classes = predictions.prediction, predictions.whole_prediction, spec.task == "classification"
-    outputs = torch.as_tensor(spec.outputs_of(y) if classes else y)
+    logits, whole = predictions.prediction, predictions.whole_prediction
     score = spec.score(logits, outputs)
-    if classes:
-        loss, bound = _class_information(logits, outputs, y)
+    if spec.targets is not None:
+        loss, bound = float(spec.loss(logits, outputs)), None
+    elif spec.task == "classification":
+        loss, bound = _class_information(logits, outputs)
     else:
         loss, bound = float(spec.loss(logits, outputs)), float(-0.5 * np.log(max(1 - score, 1e-12)))
     return {
@@ -95,7 +95,7 @@ def _prediction_measures(spec, predictions, y):
     }
 
 
-def _class_information(logits, outputs, y):
+def _class_information(logits, outputs):
     "Cross entropy, and the bound on I(Y;G_sub). A class that training did not have has no output, and no probability."
     import numpy as np
     import torch
@@ -107,7 +107,7 @@ def _class_information(logits, outputs, y):
     p = logits.softmax(1).gather(1, torch.where(known, outputs, 0)[:, None])[:, 0]
     given = np.maximum(torch.where(known, p, 0.0).numpy(), 1e-12)
     loss = float(F.cross_entropy(logits, outputs)) if known.all() else np.inf
-    return loss, float(entropy(np.unique(y, return_counts=True)[1] / len(y)) + np.log(given).mean())
+    return loss, float(entropy(np.unique(outputs, return_counts=True)[1] / len(outputs)) + np.log(given).mean())
 
 # %% ../../nbs/45_evaluate.ipynb #167f2959
 def _mask_measures(graphs, predictions):
@@ -162,16 +162,15 @@ def evaluate(
     "Every measure of a trained model on some graphs, from one `trainer.apply`; ValueError for graphs that do not fit."
     import torch
 
-    from gib_nb.data.spec import read_labels
-    from gib_nb.data.validate import iter_graphs
+    from gib_nb.data.labels import list_graphs
 
-    graphs, config = list(iter_graphs(graphs)), trainer.config
+    graphs, config = list_graphs(graphs), trainer.config
     predictions = trainer.apply(graphs) if predictions is None else predictions
     if len(predictions) != len(graphs):
         raise ValueError(f"expected predictions of the same {len(graphs)} graphs (got {len(predictions)})")
     losses = _loss_measures(trainer, graphs, predictions)
     if all(isinstance(graph.get("y"), torch.Tensor) for graph in graphs):
-        predicted = _prediction_measures(trainer.spec, predictions, read_labels(graphs))
+        predicted = _prediction_measures(trainer.spec, predictions, trainer.spec.read_outputs(graphs))
         penalties = config.alpha * losses["connectivity"] + config.beta * (losses["prior_kl"] or 0.0)
         predicted["loss"] = predicted["classification"] + penalties
     else:

@@ -2,6 +2,7 @@
 
 from gib_nb.explain.molecule import worth_rows
 from gib_nb.report import html
+from gib_nb.utils.text import label_text
 
 # in the order of a table; `gib_nb.report.evaluate.COLUMNS` says what they mean
 MOLECULE_COLUMNS = ("smiles", "prediction", "fragment", "fragment_fraction", "components", "reason", "model")
@@ -18,7 +19,7 @@ def molecule_row(
         return [smiles, "", "", "", "", reason, ""]
     return [
         smiles,
-        f"{e.prediction:.6g}",
+        label_text(e.prediction, 6),
         e.fragment.smiles or "",
         f"{e.fragment_fraction:.4f}",
         e.components,
@@ -61,7 +62,7 @@ def explanations_html(
         rows.append(molecule_row(smiles, e, reason))
         models |= {} if e is None else {str(e.model): None}
         if e is not None and len(figures) < max_drawn:
-            figures.append(molecule_figure(e, f"predicted {e.prediction:.4g}"))
+            figures.append(molecule_figure(e, f"predicted {label_text(e.prediction)}"))
     body = [
         "<h1>Fragments of molecules that carry the prediction</h1>",
         *(html.paragraph(f"Explained by {model}.", "model") for model in models),

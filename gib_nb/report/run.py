@@ -7,6 +7,7 @@ sentences for the terminal and for the HTML report.
 import math
 import warnings
 
+from gib_nb.report.baselines import baseline_predictions, score_of
 from gib_nb.report.evaluate import COLUMNS, evaluate
 from gib_nb.report.tables import align, mean_text
 
@@ -15,42 +16,43 @@ PARTS = ("train", "valid", "test")
 
 def baselines(
     data,  # `GraphDataset`
-) -> dict:  # "majority class" (or "training mean") and "no-edges baseline" → part → accuracy or R²
-    "Scores that need no graph: those of a constant, and of a linear model of the mean node features."
-    import numpy as np
-    from sklearn.dummy import DummyClassifier, DummyRegressor
-    from sklearn.linear_model import LogisticRegression, Ridge
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
-    rows = [graph.x.mean(0).numpy() if graph.num_nodes else np.zeros(graph.x.size(1)) for graph in data.graphs]
-    x, y, classes = np.array(rows), data.labels, data.task == "classification"
-    linear = make_pipeline(StandardScaler(), LogisticRegression(max_iter=2000) if classes else Ridge())
-    models = {"majority class": DummyClassifier()} if classes else {"training mean": DummyRegressor()}
-    scores = {}
-    for name, model in (models | {"no-edges baseline": linear}).items():
-        model.fit(x[data.split["train"]], y[data.split["train"]])
-        scores[name] = {part: _score(model.predict(x[rows]), y[rows], data.task) for part, rows in data.split.items()}
-    return scores
+    predictions: dict | None = None,  # from `baseline_predictions`; None: those that need no training of networks
+) -> dict:  # name → part → accuracy or R²
+    "Scores of models that have no bottleneck."
+    found = baseline_predictions(data) if predictions is None else predictions
+    return {
+        name: {part: score_of(outcomes, data, rows) for part, rows in data.split.items()}
+        for name, outcomes in found.items()
+    }
 
 
-def _score(predicted, y, task):
-    "Accuracy or R²."
-    if task == "classification":
-        return float((predicted == y).mean())
-    return float(1 - ((predicted - y) ** 2).sum() / max(((y - y.mean()) ** 2).sum(), 1e-12))
+def test_metrics(
+    trainer,  # fitted `GIBTrainer`
+    data,  # `GraphDataset` it was trained on
+    predictions: dict,  # of baselines, as from `baseline_predictions`
+) -> dict:  # name → metric → {"value", "low", "high"}
+    "Every metric on the test graphs, of the model and of the baselines, with 95 % bootstrap intervals over the graphs."
+    from gib_nb.train.metrics import metric_table
+
+    rows, several = data.split["test"], data.targets is not None
+    model = trainer.spec.outcomes(trainer._logits(data.test))
+    found = {"model": model} | {name: outcomes[rows] for name, outcomes in predictions.items()}
+    y = data.labels[rows]
+    return {name: metric_table(y, outcomes, data.task, several) for name, outcomes in found.items()}
 
 
 def run_metrics(
     trainer,  # fitted `GIBTrainer`
     data,  # `GraphDataset` it was trained on
     information_graphs: int = 4000,  # I(G;G_sub) is estimated on at most so many graphs of the whole data set
+    networks: bool = False,  # compare also with a random forest, for molecules, and with the same network without a bottleneck
+    report=lambda text: None,  # is told what begins
     **settings,  # of `estimate_mi`
 ) -> dict:  # plain JSON
     """Measure a trained model.
 
     "scores": accuracy or R² of the model and of `baselines` on each part of the split; "subgraphs": `evaluate` on the
-    test graphs; "audit": `audit_masks` on them; "mutual_information": estimate of I(G;G_sub) in nats; "collapse",
+    test graphs; "metrics": `test_metrics`; "audit": `audit_masks` on them; "mutual_information": estimate of I(G;G_sub) in nats; "collapse",
     "warnings": texts.
     """
     import numpy as np
@@ -62,20 +64,22 @@ def run_metrics(
         warnings.simplefilter("always")
         rows = np.random.default_rng(trainer.config.seed).permutation(len(data))[:information_graphs]
         estimate = trainer.mutual_information(data[np.sort(rows)], **{"seed": trainer.config.seed} | settings)
+    others = baseline_predictions(data, trainer if networks else None, report)
     score = {
         part: subgraphs["score"] if part == "test" else trainer.score(data[rows]) for part, rows in data.split.items()
     }
     information = {name: value for name, value in vars(estimate).items() if name != "history"} | {"graphs": len(rows)}
-    others = dict.fromkeys(str(each.message) for each in caught if str(each.message) not in estimate.warnings)
+    texts = dict.fromkeys(str(each.message) for each in caught if str(each.message) not in estimate.warnings)
     return plain_json(
         {
             "scores": {"measure": "accuracy" if data.task == "classification" else "R²", "model": score}
-            | baselines(data),
+            | baselines(data, others),
+            "metrics": test_metrics(trainer, data, others),
             "subgraphs": subgraphs,
             "audit": audit_masks(trainer.model, test, trainer.config),
             "mutual_information": information,
             "collapse": trainer.collapse,
-            "warnings": [*_mask_warnings(subgraphs, trainer.collapse), *others],
+            "warnings": [*_mask_warnings(subgraphs, trainer.collapse), *texts],
         }
     )
 
@@ -113,6 +117,22 @@ def score_rows(metrics: dict) -> list[list[str]]:
     "The scores of the model and of the baselines, each with the three parts as text."
     scores = metrics["scores"]
     return [[name, *(number_text(scores[name][part], ".3f") for part in PARTS)] for name in scores if name != "measure"]
+
+
+def metric_rows(metrics: dict) -> list[list[str]]:
+    "A row for each metric on the test graphs, with a column for the model and for each baseline; empty for a record of before there were any."
+    from gib_nb.train.metrics import METRICS
+
+    table = metrics.get("metrics") or {}
+    names = list(next(iter(table.values()), {}))
+    defined = [name for name in names if any(column[name]["value"] is not None for column in table.values())]
+    return [[METRICS[name].title, *(_interval_text(column[name]) for column in table.values())] for name in defined]
+
+
+def _interval_text(cell: dict) -> str:
+    if cell["value"] is None:
+        return "-"
+    return f"{cell['value']:.3f} [{number_text(cell['low'], '.3f')}, {number_text(cell['high'], '.3f')}]"
 
 
 def subgraph_rows(metrics: dict) -> list[list[str]]:
@@ -176,4 +196,7 @@ def results_text(metrics: dict) -> str:
     "The table that a training run ends with."
     scores = align([[metrics["scores"]["measure"], *PARTS], *score_rows(metrics)])
     rows = [f"{name}: {value} ({compared})" for name, value, compared in subgraph_rows(metrics)]
-    return "\n".join([scores, "", *rows, *(f"warning: {text}" for text in all_warnings(metrics))])
+    table = metric_rows(metrics)
+    heading = ["test graphs, 95 % interval", *(metrics.get("metrics") or {})]
+    measured = [align([heading, *table]), ""] if table else []
+    return "\n".join([scores, "", *measured, *rows, *(f"warning: {text}" for text in all_warnings(metrics))])

@@ -6,7 +6,8 @@ from gib_nb.explain.molecule import explain_molecules, oracle_for_dataset
 from gib_nb.report import html
 from gib_nb.report.figures import graph_svg, history_figure, probability_figure
 from gib_nb.report.molecules import components_text, molecule_figure
-from gib_nb.report.run import all_warnings, fold_summary, score_rows, subgraph_rows
+from gib_nb.report.run import all_warnings, fold_summary, metric_rows, score_rows, subgraph_rows
+from gib_nb.utils.text import label_text
 
 PARTS = ("training", "validation", "test")
 TRAINING = """<h2>Training</h2><p>The left panel shows the losses of each epoch, the right one the score on the
@@ -18,6 +19,10 @@ near the threshold (dashed), the subgraph depends on the threshold more than on 
 BASELINES = (
     "The no-edges baseline is a linear model of the mean node features. A model that is not clearly better "
     "than both has learned nothing from the edges."
+)
+INTERVALS = (
+    "In brackets: 95 % intervals by bootstrap over the test graphs. They do not contain how much another seed, or "
+    "another split, would change the numbers."
 )
 FOLDS = (
     "The last line is the mean ± standard deviation over the folds. Everything else on this page belongs to the "
@@ -35,17 +40,23 @@ def gallery_choice(
 
     readable = [i for i, graph in enumerate(graphs) if graph.num_nodes <= largest]
     readable = readable or sorted(range(len(graphs)), key=lambda i: graphs[i].num_nodes)[:number]
-    readable.sort(key=lambda i: float(graphs[i].y))
+    readable.sort(key=lambda i: graphs[i].y.nan_to_num(nan=-1.0).reshape(-1).tolist())
     places = np.linspace(0, len(readable) - 1, min(number, len(readable))).round().astype(int)
     return [readable[place] for place in places]
 
 
-def _graph_figure(graph, explanation, number, prediction, classes):
-    label = (
-        f"class {int(graph.y)}, predicted {prediction}"
-        if classes
-        else f"value {float(graph.y):.3g}, predicted {prediction:.3g}"
-    )
+def _label_words(data, graph, prediction) -> str:
+    "The label of a graph, and what was predicted."
+    label = "class" if data.task == "classification" and data.targets is None else "value"
+    label = "labels" if data.targets is not None else label
+    value = graph.y.reshape(-1).tolist() if data.targets is not None else graph.y.item()
+    if label == "class" and data.classes is not None:
+        value = data.classes[value]
+    return f"{label} {label_text(value)}, predicted {label_text(prediction)}"
+
+
+def _graph_figure(data, graph, explanation, number, prediction):
+    label = _label_words(data, graph, prediction)
     selected = int(explanation.selected_nodes.sum())
     size = f"subgraph of {selected} of {explanation.num_nodes} nodes, {components_text(explanation.components)}"
     svg = graph_svg(graph, explanation, f"test graph {number}: {label}; {size}")
@@ -53,17 +64,14 @@ def _graph_figure(graph, explanation, number, prediction, classes):
 
 
 def _graph_pictures(trainer, data, graphs, chosen):
-    predictions, classes = trainer.apply(graphs, whole=False), data.task == "classification"
+    predictions = trainer.apply(graphs, whole=False)
     values = trainer.spec.decode(predictions.prediction).tolist()
-    return [
-        _graph_figure(graph, e, i, value, classes) for i, graph, e, value in zip(chosen, graphs, predictions, values)
-    ]
+    return [_graph_figure(data, graph, e, i, value) for i, graph, e, value in zip(chosen, graphs, predictions, values)]
 
 
 def _molecule_pictures(trainer, data, graphs, oracle):
-    label = "class" if data.task == "classification" else "value"
     return [
-        molecule_figure(e, f"{label} {graph.y.item():.4g}, predicted {e.prediction:.4g}")
+        molecule_figure(e, _label_words(data, graph, e.prediction))
         for graph, e in zip(graphs, explain_molecules(graphs, trainer, oracle))
     ]
 
@@ -107,6 +115,14 @@ def _plots(trainer, data):
         f'<div class="wide"><div style="min-width: {low}px; max-width: {high}px">{plot}</div></div>'
     )
     return TRAINING + wide(560, 900, training) + PROBABILITIES + wide(480, 760, probabilities)
+
+
+def _metrics_html(metrics):
+    "All metrics on the test graphs, as HTML; nothing for a record without them."
+    if not (rows := metric_rows(metrics)):
+        return []
+    heading = ["test graphs", *metrics["metrics"]]
+    return [html.table(rows, heading, "model"), html.paragraph(INTERVALS)]
 
 
 def _folds_html(folds):
@@ -154,6 +170,7 @@ def report_html(
         "<h2>Predictions</h2>",
         html.table(score_rows(metrics), [metrics["scores"]["measure"], *PARTS], "model"),
         html.paragraph(f"{constant} {BASELINES}"),
+        *_metrics_html(metrics),
         "<h2>Selected subgraphs</h2>",
         html.table(subgraph_rows(metrics), ["test graphs", "", ""]),
         *([_folds_html(folds)] if folds else []),

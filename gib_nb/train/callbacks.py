@@ -9,6 +9,8 @@ __all__ = ['Callback', 'StopWhen', 'as_callbacks', 'History', 'EarlyStopping', '
 import torch
 from torch import Tensor
 
+from .metrics import cost
+
 # %% ../../nbs/33_callbacks.ipynb #195d48fd
 class Callback:
     "Something that is told how training goes; every hook may be left out."
@@ -99,9 +101,10 @@ class History(Callback):
 
 # %% ../../nbs/33_callbacks.ipynb #329978c9
 class EarlyStopping(Callback):
-    "Keeps the weights of the epoch with the lowest validation loss, and stops a phase when it has waited too long for a lower one."
+    "Keeps the weights of the epoch with the lowest validation loss, or the best metric, and stops a phase when it has waited too long for a better one."
 
-    def __init__(self):
+    def __init__(self, metric: str = "loss"):  # or one of `METRICS`
+        self.metric = metric
         self.best, self.best_epoch, self.best_weights, self.wait = float("inf"), -1, {}, 0
 
     def on_train_begin(self, state):
@@ -113,8 +116,8 @@ class EarlyStopping(Callback):
     def on_epoch_end(self, state, logs):
         if state.loss_weight < 1:
             return
-        if logs["loss"] < self.best:
-            self.best, self.best_epoch, self.wait = logs["loss"], state.epoch, 0
+        if (now := cost(self.metric, logs[self.metric])) < self.best:
+            self.best, self.best_epoch, self.wait = now, state.epoch, 0
             self.best_weights = {name: value.clone() for name, value in state.model.state_dict().items()}
         else:
             self.wait += 1

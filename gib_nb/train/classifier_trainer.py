@@ -17,13 +17,16 @@ import torch
 from fastcore.basics import patch
 from torch import Tensor, nn
 
+from ..data.labels import list_graphs
 from ..data.spec import PreparedGraphs, graphs_and_labels, prepare_training
-from ..data.validate import iter_graphs, warn_of_unused_fields
+from ..data.validate import warn_of_unused_fields
 from ..nn.backbones import evaluation_mode
 from ..nn.pooling import NETWORKS
 from .callbacks import EarlyStopping, History, ProgressBar, as_callbacks
-from .config import Part, Phase, checked, count, number
+from .config import Part, Phase, check_class_weight, checked, choice, count, number
 from .loop import DivergenceError, train
+from .metrics import METRIC_NAMES
+from .phases import validation_metric
 from .trainer import GraphEstimator, training_threads
 from ..utils.reproducible import LocalRandomness
 
@@ -48,6 +51,8 @@ class ClassifierConfig(Part, abstract=True):
     patience: int | None = count(
         None, "epochs without a better validation loss before stopping (default: never)", optional=True
     )
+    metric: str = choice("loss", METRIC_NAMES, "what chooses the epoch, on the validation graphs")
+    class_weight: Any = checked(None, "as in `GIBConfig`", check_class_weight)
     lr: float = number(3e-3, "learning rate")
     batch_size: int = count(128, "graphs in a batch")
     seed: int = count(0, "seed of weights and batches", low=0)
@@ -144,7 +149,9 @@ def step(self: ClassifierState, loss: Tensor):
 @torch.no_grad()
 def validate(self: ClassifierState) -> dict[str, float]:
     "Loss on the validation graphs."
-    return {"loss": float(self.spec.loss(_logits_of(self.model.eval(), self.held_out), self.held_out.y))}
+    prediction, y, metric = _logits_of(self.model.eval(), self.held_out), self.held_out.y, self.config.metric
+    chosen = {} if metric == "loss" else {metric: validation_metric(metric, self.spec, prediction.cpu(), y.cpu())}
+    return chosen | {"loss": float(self.spec.loss(prediction, y))}
 
 
 @patch
@@ -189,10 +196,12 @@ def fit(
     callbacks=None,  # as in `GIBTrainer.fit`
 ) -> "ClassifierTrainer":
     "Train; ValueError for graphs that `GIBTrainer` would refuse."
-    graphs, (valid, valid_y) = list(iter_graphs(train_graphs)), graphs_and_labels(valid, y)
+    graphs, (valid, valid_y) = list_graphs(train_graphs), graphs_and_labels(valid, y)
     warn_of_unused_fields(graphs)
-    spec, graphs, valid = prepare_training(graphs, y, valid, valid_y, self.config.seed)
-    history, stopping = History(), EarlyStopping()
+    spec, graphs, valid = prepare_training(
+        graphs, y, valid, valid_y, self.config.seed, class_weight=self.config.class_weight
+    )
+    history, stopping = History(), EarlyStopping(self.config.metric)
     with training_threads(graphs, self.config.batch_size, self.config.hidden_channels):
         state = ClassifierState(self.config, graphs, valid)
         train(state, [history, stopping, *as_callbacks(callbacks), *([ProgressBar()] if progress else [])])
@@ -202,10 +211,11 @@ def fit(
             f"expected a finite validation loss (got {self.losses[-1]}): lower lr, or scale the node features"
         )
     state.optimizer.zero_grad()
-    self.spec, self.model, self.loss = spec, state.model, stopping.best
+    self.spec, self.model = spec, state.model
+    self.loss = self.losses[self.best_epoch]
     return self
 
-
+# %% ../../nbs/39_classifier_trainer.ipynb #03fd4e98
 @patch
 @torch.no_grad()
 def _logits(self: ClassifierTrainer, graphs) -> Tensor:

@@ -15,7 +15,7 @@ from fastcore.basics import patch
 from torch import Tensor
 from torch_geometric.data import Batch
 
-from ..data.spec import PreparedGraphs
+from ..data.spec import DataSpec, PreparedGraphs
 from ..nn.backbones import evaluation_mode
 from ..nn.gib import GIB
 from ..nn.masks import edge_mask_from_nodes, node_mask_from_edges, undirected_edge_ids
@@ -47,7 +47,11 @@ def detect_collapse(
 
 
 def linear_probe(embeddings: np.ndarray, labels: np.ndarray, task: str) -> float:
-    "Cross-validated accuracy (or R²) of a linear model on embeddings [N, d]."
+    "Cross-validated accuracy (or R²) of a linear model on embeddings [N, d]; with labels [N, T] the mean over those targets where there is one."
+    if labels.ndim == 2:
+        parts = [(embeddings[seen], column[seen]) for column in labels.T for seen in [~np.isnan(column)]]
+        found = [linear_probe(*part, task) for part in parts if len(np.unique(part[1])) > 1]
+        return float(np.nanmean(found)) if np.isfinite(found).any() else float("nan")
     from sklearn.linear_model import LogisticRegression, Ridge
     from sklearn.model_selection import cross_val_score
     from sklearn.pipeline import make_pipeline
@@ -96,8 +100,19 @@ def audit_masks(model: GIB, graphs: PreparedGraphs, config: GIBConfig, seed: int
             masks = {"subgraph": (mask, p), "empty": (0 * mask, 0 * p), "full": (None, None), "random": (other, q)}
             for name, pair in masks.items():
                 found[name].append(model.predict_graph(*graph, *pair).cpu())
-    constant = float(y.bincount().max() / len(y)) if graphs.spec.task == "classification" else 0.0
-    return {name: graphs.spec.score(torch.cat(parts), y) for name, parts in found.items()} | {"constant": constant}
+    return {name: graphs.spec.score(torch.cat(parts), y) for name, parts in found.items()} | {
+        "constant": _constant_score(graphs.spec, y)
+    }
+
+
+def _constant_score(spec: DataSpec, y: Tensor) -> float:
+    "Accuracy of the most frequent class, or R² of the mean."
+    if spec.task == "regression":
+        return 0.0
+    if spec.targets is None:
+        return float(y.bincount().max() / len(y))
+    means = y.nanmean(0)
+    return float(torch.maximum(means, 1 - means).nanmean())
 
 
 def find_idle_mask(scores: dict[str, float], margin: float = 0.1, tolerance: float = 0.02) -> str | None:
@@ -135,7 +150,7 @@ class RestartOnCollapse(Callback):
 
     def __init__(self, config: GIBConfig):
         self.config, self.attempts = config, []
-        self.history, self.stopping = History(), EarlyStopping()  # of the present attempt
+        self.history, self.stopping = History(), EarlyStopping(config.metric)  # of the present attempt
 
     @property
     def next_seed(self) -> int | None:
@@ -161,7 +176,8 @@ def on_train_end(self: RestartOnCollapse, state):
             state.model, graphs, config.optim.batch_size, config.device, config.threshold, whole=False
         )
         collapse = detect_collapse(Predictions.concatenate(list(parts)), graphs)
-    loss = self.stopping.best if self.stopping.best_epoch >= 0 else self.history.epochs[-1]["loss"]
+    chosen = [row for row in self.history.epochs if row["epoch"] == self.stopping.best_epoch]
+    loss = (chosen or self.history.epochs[-1:])[0]["loss"]
     self.attempts.append(
         Attempt(
             state.seed,

@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['SLOTS', 'RENAMED', 'RECIPES', 'DECOUPLED', 'plain_setting', 'count', 'number', 'choice', 'flag', 'checked', 'Part',
            'Encoder', 'Mask', 'NodeMask', 'EdgeMask', 'Pooled', 'MaskedClassifier', 'Frozen', 'Reencode', 'Critic',
-           'Prior', 'Phase', 'Pretrain', 'Bottleneck', 'Finetune', 'Optim', 'GIBConfig', 'Option', 'options',
-           'lengths_of', 'phases_from', 'default_schedule', 'configure', 'flat_settings', 'config_to_dict',
+           'Prior', 'Phase', 'Pretrain', 'Bottleneck', 'Finetune', 'Optim', 'check_class_weight', 'GIBConfig', 'Option',
+           'options', 'lengths_of', 'phases_from', 'default_schedule', 'configure', 'flat_settings', 'config_to_dict',
            'config_from_dict', 'gib_config', 'decoupled_config', 'recipe']
 
 # %% ../../nbs/30_config.ipynb #16da3cf8
@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 from fastcore.basics import patch
 
 from ..nn.registry import BACKBONES
+from .metrics import METRIC_NAMES
 from ..utils.registry import Registry
 
 # %% ../../nbs/30_config.ipynb #69044980
@@ -360,6 +361,27 @@ def _check_device(name, value):
         raise ValueError(f'expected {name} "cpu", "cuda", "cuda:1", … (got {value!r})')
 
 
+def check_class_weight(name, value):
+    "ValueError for what are no weights of classes."
+    weights = list(value.values()) if isinstance(value, dict) else []
+    if (
+        value not in (None, "balanced")
+        and not weights
+        or not all(isinstance(weight, (int, float)) and 0 <= weight < math.inf for weight in weights)
+    ):
+        raise ValueError(f'expected {name} as None, "balanced" or a dict label → weight ≥ 0 (got {value!r})')
+
+
+_CLASS_WEIGHT = "weights of the classes in the loss: balanced, or in Python a dict label → weight"
+
+
+def _check_slot(slot: str, part):
+    "ValueError for what is no part of this slot."
+    if not isinstance(part, Part) or part.slot != slot:
+        kinds = ", ".join(kind.__name__ for kind in Part.kinds.values() if kind.slot == slot)
+        raise ValueError(f"expected {slot} as one of {kinds} (got {part!r})")
+
+# %% ../../nbs/30_config.ipynb #9bce0d9b
 def _check_phases(phases: tuple, classifier: Part):
     "ValueError for phases that are out of order, or in which nobody is trained."
     if (
@@ -403,15 +425,13 @@ class GIBConfig(Part, abstract=True):
     )
     device: str = checked("cpu", "cpu, cuda, cuda:1, …", _check_device, "device")
     seed: int = count(0, "seed of weights, batches and minibatches", low=0, option="seed")
+    metric: str = choice("loss", METRIC_NAMES, "what chooses the epoch, on validation graphs", "metric")
+    class_weight: Any = checked(None, _CLASS_WEIGHT, check_class_weight, "class_weight")
 
     def __post_init__(self):
         super().__post_init__()
         for slot in SLOTS:
-            part = getattr(self, slot)
-            if not isinstance(part, Part) or part.slot != slot:
-                raise ValueError(
-                    f"expected {slot} as one of {', '.join(kind.__name__ for kind in Part.kinds.values() if kind.slot == slot)} (got {part!r})"
-                )
+            _check_slot(slot, getattr(self, slot))
         if not isinstance(self.phases, (Phase, tuple, list)):
             raise ValueError(f"expected phases as one or several Phases (got {self.phases!r})")
         object.__setattr__(self, "phases", (self.phases,) if isinstance(self.phases, Phase) else tuple(self.phases))

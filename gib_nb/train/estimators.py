@@ -13,8 +13,7 @@ from fastcore.basics import patch
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ..data.spec import read_labels
-from ..data.validate import iter_graphs
+from ..data.labels import list_graphs, named_labels
 from .config import configure, options
 from .trainer import GIBTrainer
 
@@ -49,8 +48,10 @@ class GraphBaseEstimator:
 
     def score(self, X, y=None, sample_weight=None) -> float:
         "Accuracy, or R²; `y` [N] are the labels where the graphs do not hold them."
-        graphs = list(iter_graphs(X))
-        return super().score(graphs, read_labels(graphs, y), sample_weight)
+        labels = named_labels(graphs := list_graphs(X), y)
+        if labels.ndim == 2:
+            return self.trainer_.score(graphs, y)
+        return super().score(graphs, labels, sample_weight)
 
     def explain(self, X):
         "`SubgraphExplanation` of one graph, or a list of them for many."
@@ -71,8 +72,8 @@ def fit(
     given = {
         name: value for name, value in self.get_params(deep=False).items() if name != "config" and value is not None
     }
-    graphs = list(iter_graphs(X))
-    y = self._checked(read_labels(graphs, y))
+    graphs = list_graphs(X)
+    y = self._checked(named_labels(graphs, y))
     self.trainer_ = GIBTrainer(configure(self.config, **given)).fit(graphs, y, valid=valid, progress=progress)
     return self
 
@@ -88,9 +89,10 @@ class GIBClassifier(GraphBaseEstimator, ClassifierMixin, BaseEstimator):
     "Graph information bottleneck as a scikit-learn classifier of graphs."
 
     def _checked(self, y):
-        if y.dtype.kind == "f" and (y != np.round(y)).any():
-            raise ValueError(f"expected classes for GIBClassifier (got values such as {y[0]:g}); use GIBRegressor")
-        return y.astype(int) if y.dtype.kind == "f" else y
+        seen = y[~np.isnan(y)] if y.dtype.kind == "f" else y[:0]
+        if len(seen) and (seen != np.round(seen)).any():
+            raise ValueError(f"expected classes for GIBClassifier (got values such as {seen[0]:g}); use GIBRegressor")
+        return y.astype(int) if y.dtype.kind == "f" and y.ndim == 1 else y
 
     @property
     def classes_(self) -> np.ndarray:

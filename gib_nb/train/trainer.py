@@ -22,7 +22,8 @@ from fastcore.basics import patch
 from torch import Tensor
 from torch_geometric.data import Batch, Data
 
-from ..data.spec import DataSpec, PreparedGraphs, graphs_and_labels, prepare_training, read_labels
+from ..data.labels import list_graphs
+from ..data.spec import DataSpec, PreparedGraphs, graphs_and_labels, prepare_training
 from ..data.validate import iter_graphs, warn_of_unused_fields
 from ..information.estimate import MIEstimate, estimate_mi
 from ..nn.classifiers import call_classifier
@@ -68,15 +69,15 @@ class GraphEstimator:
 # %% ../../nbs/37_trainer.ipynb #22fe25b1
 @patch
 def predict_proba(self: GraphEstimator, graphs) -> np.ndarray:
-    "Class probabilities [N, C], with the columns of `classes_`; raises ValueError for a regression model."
+    "Class probabilities [N, C], with the columns of `classes_`, or, of several targets, of the second class of each [N, T]; raises ValueError for a regression model."
     if self._fitted() and self.spec.task != "classification":
         raise ValueError("expected a classification model for predict_proba (got regression); use predict")
-    return self._logits(graphs).softmax(1).numpy()
+    return self.spec.probabilities(self._logits(graphs))
 
 
 @patch
 def predict(self: GraphEstimator, graphs) -> np.ndarray:
-    "Classes [N], or values [N] in the units of y."
+    "Classes [N], or values [N] in the units of y; [N, T] of several targets."
     self._fitted()
     return self.spec.decode(self._logits(graphs))
 
@@ -85,11 +86,8 @@ def predict(self: GraphEstimator, graphs) -> np.ndarray:
 def score(self: GraphEstimator, graphs, y=None) -> float:
     "Accuracy on labeled graphs, or R² for regression; `y` [N] are the labels where the graphs do not hold them."
     self._fitted()
-    graphs = list(iter_graphs(graphs))
-    y = read_labels(graphs, y)
-    return self.spec.score(
-        self._logits(graphs), torch.as_tensor(self.spec.outputs_of(y) if self.spec.task == "classification" else y)
-    )
+    graphs = list_graphs(graphs)
+    return self.spec.score(self._logits(graphs), self.spec.read_outputs(graphs, y))
 
 # %% ../../nbs/37_trainer.ipynb #1b349503
 @patch
@@ -196,13 +194,9 @@ def fit(
         raise ValueError(
             "expected two-stage training with given classifiers, which then stay as they are while the mask is trained (got a config without)"
         )
-    graphs, (valid, valid_y) = list(iter_graphs(train)), graphs_and_labels(valid, y)
+    graphs, (valid, valid_y) = list_graphs(train), graphs_and_labels(valid, y)
     warn_of_unused_fields(graphs)
-    y, valid_y = self._labels_to_learn(y, valid, valid_y)
-    prior = self.config.mask.word if self.config.information.closed_form else None
-    spec, graphs, valid = prepare_training(
-        graphs, y, valid, valid_y, self.config.seed, prior, renumber=self.explained_model is None
-    )
+    spec, graphs, valid = self._prepared(graphs, *self._labels_to_learn(y, valid, valid_y), valid)
     with training_threads(graphs, self.config.optim.batch_size, self.config.encoder.hidden_channels):
         restart = self._attempts(graphs, valid, checkpoint, classifier, progress, as_callbacks(callbacks))
         best = restart.best
@@ -211,15 +205,21 @@ def fit(
     self.history = best.history | {"attempts": [attempt.summary() for attempt in restart.attempts]}
     self.collapse = "; ".join(filter(None, (best.collapse, find_idle_mask(self.audit)))) or None
     if self.collapse:
-        advice = (
-            f" (best of {len(restart.attempts)} attempts); try another seed, more pretrain_epochs, or smaller alpha and beta"
-            if best.collapse
-            else ""
-        )
+        tries = f" (best of {len(restart.attempts)} attempts)"
+        advice = f"{tries}; try another seed, more pretrain_epochs, or smaller alpha and beta" if best.collapse else ""
         warnings.warn(self.collapse + advice, CollapseWarning, stacklevel=2)
     return self
 
 # %% ../../nbs/37_trainer.ipynb #acb7339c
+@patch
+def _prepared(self: GIBTrainer, graphs, y, valid_y, valid) -> tuple:
+    "The format, and both sets in it."
+    config = self.config
+    prior = config.mask.word if config.information.closed_form else None
+    renumber, weight = self.explained_model is None, config.class_weight
+    return prepare_training(graphs, y, valid, valid_y, config.seed, prior, renumber=renumber, class_weight=weight)
+
+# %% ../../nbs/37_trainer.ipynb #924d2a52
 @patch
 def _attempts(self: GIBTrainer, graphs, valid, checkpoint, classifier, progress, callbacks) -> RestartOnCollapse:
     "All attempts; at the end, or when one fails, each kind of warning is given once."
@@ -236,7 +236,7 @@ def _attempts(self: GIBTrainer, graphs, valid, checkpoint, classifier, progress,
             state = TrainState(config, graphs, valid, seed, self.explained_model, notes)
             if classifier is not None:
                 state.load_classifier(classifier)
-            restart.history, restart.stopping = History(), EarlyStopping()
+            restart.history, restart.stopping = History(), EarlyStopping(config.metric)
             backup.restore(state)
             bar = (
                 [ProgressBar(f"attempt {len(restart.attempts) + 1}" if restart.attempts else "training")]

@@ -1,0 +1,122 @@
+"""What a model has to be compared with: a constant, a linear model without edges, a random forest, the same network whole."""
+
+CONSTANT = {"classification": "majority class", "regression": "training mean"}
+LINEAR, FOREST, NETWORK = "no-edges baseline", "random forest, Morgan counts", "same network, no bottleneck"
+
+
+def baseline_predictions(
+    data,  # `GraphDataset`
+    trainer=None,  # fitted `GIBTrainer`: also a random forest, for molecules, and its network without a bottleneck
+    report=lambda text: None,  # is told what begins
+) -> dict:  # name → probabilities or values [N, C] of all graphs of the data set
+    "Predictions of models that were trained on the same training part."
+    import numpy as np
+    from sklearn.dummy import DummyClassifier, DummyRegressor
+    from sklearn.linear_model import LogisticRegression, Ridge
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    classes, graphs = data.task == "classification", data.graphs
+    rows = [graph.x.mean(0).numpy() if graph.num_nodes else np.zeros(graph.x.size(1)) for graph in graphs]
+    linear = make_pipeline(StandardScaler(), LogisticRegression(max_iter=2000) if classes else Ridge())
+    constant = DummyClassifier() if classes else DummyRegressor()
+    found = {
+        CONSTANT[data.task]: _fitted_outcomes(constant, np.array(rows), data),
+        LINEAR: _fitted_outcomes(linear, np.array(rows), data),
+    }
+    if trainer is None:
+        return found
+    if all("smiles" in graph for graph in graphs):
+        report("random forest")
+        found[FOREST] = _fitted_outcomes(_forest(classes), morgan_counts(graphs), data)
+    report("the same network without a bottleneck")
+    plain = plain_network(trainer).fit(data.train, valid=data.valid)
+    return found | {NETWORK: plain.spec.outcomes(plain._logits(graphs))}
+
+
+def _fitted_outcomes(model, x, data):
+    "Probabilities or values [N, C] of a scikit-learn model; of several targets from one model for each, [N, T]."
+    import numpy as np
+
+    y, train, classes = data.labels, data.split["train"], data.task == "classification"
+    columns = []
+    for labels in y.T if data.targets is not None else [y]:
+        seen = train[~np.isnan(labels[train].astype(float))]
+        if classes and len(np.unique(labels[seen])) < 2:
+            columns.append(np.full((len(x), 1), labels[seen].mean()))
+            continue
+        model.fit(x[seen], labels[seen])
+        found = model.predict_proba(x) if classes else model.predict(x)[:, None]
+        columns.append(found[:, -1:] if data.targets is not None else found)
+    return _all_classes(columns[0], model, data) if data.targets is None else np.concatenate(columns, 1)
+
+
+def _all_classes(found, model, data):
+    "Columns for the classes that training did not have, too."
+    import numpy as np
+
+    if data.task == "regression" or found.shape[1] == int(data.labels.max()) + 1:
+        return found
+    whole = np.zeros((len(found), int(data.labels.max()) + 1))
+    whole[:, np.asarray(model.classes_, int)] = found
+    return whole
+
+
+def _forest(classes: bool):
+    from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+
+    if classes:
+        return RandomForestClassifier(500, random_state=0, n_jobs=-1)
+    return RandomForestRegressor(500, max_features=1 / 3, random_state=0, n_jobs=-1)
+
+
+def morgan_counts(
+    graphs,  # with `smiles`
+    radius: int = 2,
+    size: int = 2048,
+):  # NumPy array [N, size]
+    "Counts of the Morgan environments of each molecule."
+    import numpy as np
+    from rdkit.Chem import rdFingerprintGenerator
+
+    from gib_nb.chem.smiles import read_molecule
+
+    generator = rdFingerprintGenerator.GetMorganGenerator(radius, fpSize=size)
+    rows = [generator.GetCountFingerprintAsNumPy(read_molecule(graph.smiles)) for graph in graphs]
+    return np.array(rows, dtype=np.uint16)
+
+
+def plain_network(
+    trainer,  # `GIBTrainer`
+):  # ClassifierTrainer, not fitted
+    "The encoder of a GIB with its readout and a classifier, to be trained on whole graphs for as many epochs."
+    from gib_nb.nn.backbones import GraphClassifier
+    from gib_nb.train.classifier_trainer import ClassifierTrainer
+
+    config = trainer.config
+    encoder = config.encoder
+
+    def network(in_channels, out_channels):
+        name = encoder.name(in_channels) if callable(encoder.name) else encoder.name
+        sizes = encoder.hidden_channels, encoder.num_layers, encoder.dropout, encoder.norm, encoder.readout
+        return GraphClassifier(in_channels, out_channels, name, *sizes)
+
+    return ClassifierTrainer(
+        network,
+        hidden_channels=encoder.hidden_channels,
+        epochs=config.epochs,
+        lr=config.optim.lr,
+        batch_size=config.optim.batch_size,
+        metric=config.metric,
+        class_weight=config.class_weight,
+        seed=config.seed,
+        device=config.device,
+    )
+
+
+def score_of(outcomes, data, rows) -> float:
+    "Accuracy, or R², on some graphs of a data set."
+    from gib_nb.train.metrics import metric_value
+
+    name = "accuracy" if data.task == "classification" else "r2"
+    return metric_value(name, data.labels[rows], outcomes[rows], data.targets is not None)
