@@ -8,7 +8,7 @@ import shlex
 import sys
 import warnings
 
-from gib_nb.cli import app, explain, reproduce, sweep, train
+from gib_nb.cli import app, explain, predict, reproduce, sweep, train
 from gib_nb.cli.common import CHECKPOINT, PLAIN, Parser
 
 WELCOME = "Find the part of a graph that decides its label, with a graph information bottleneck."
@@ -16,6 +16,11 @@ FIRST_STEPS = """first steps, neither needs a network:
   gib-nb train motif                          trees with a house or a ring; about a minute
   gib-nb explain "CCOC(=O)C1=C(COCCN)NC(C)=C(C(=O)OC)C1c1ccccc1Cl"
                                               which atoms of amlodipine tell how drug-like it is?
+
+your own molecules:
+  gib-nb train activity.csv                   a model, an honest comparison and a report
+  gib-nb predict library.csv --model RUN      predictions of other molecules; RUN is the folder of that model
+  gib-nb explain library.csv --model RUN      which atoms carry the property
 
 then:
   gib-nb train MUTAG --folds                  ten-fold cross-validation
@@ -32,7 +37,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = Parser(prog="gib-nb", description=WELCOME, epilog=FIRST_STEPS, **PLAIN)
     parser.add_argument("--version", action="version", version=f"gib-nb {__version__}")
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND")
-    for module in (train, explain, sweep, app, reproduce):
+    for module in (train, predict, explain, sweep, app, reproduce):
         for command in module.add_parser(commands):
             command.add_argument("--no-progress", dest="progress", action="store_false", help="report no progress")
             command.add_argument("--debug", action="store_true", help="show where in the program an error arose")

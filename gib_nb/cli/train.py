@@ -1,4 +1,4 @@
-"""`gib-nb train`: a model, its numbers and a report, from one data set."""
+"""`gib-nb train`: a model, its numbers and a report, from a file of one's own or a data set by name."""
 
 import argparse
 import dataclasses
@@ -16,7 +16,13 @@ from gib_nb.report.run_html import report_html
 
 RESULTS = ("model.safetensors", "config.json", "history.json", "report.html", "metrics.json")
 EPILOG = (
-    """data sets:
+    """files:
+  .csv .tsv .parquet .smi .sdf     molecules with labels, each also with .gz at the end (not .parquet)
+  .pt, or a folder of them         a list of torch_geometric Data, saved by torch.save
+Columns are found by themselves where there is one that may be it. Labels may be words or numbers, and may be missing;
+a row that cannot be used is in rejected.csv of the result folder, with its line and the reason.
+
+data sets:
   motif                    made on the spot; the true subgraph is known
   molecules                made on the spot from parts of known drugs; the value is QED, drug likeness
   QED, DRD2, HLM, MLM      molecules with a property, from the paper
@@ -33,6 +39,8 @@ With fewer than 100 epochs, --pretrain-epochs and --rampup-epochs are at most 15
 --seed is also the seed of the split, and of the graphs that are made on the spot.
 
 examples:
+  gib-nb train activity.csv
+  gib-nb train tox21.csv.gz --target NR-AR NR-ER SR-p53 --split scaffold --class-weight balanced --metric roc_auc
   gib-nb train motif
   gib-nb train motif --beta 0.3 --out runs/strict
   gib-nb train MUTAG --folds --epochs 60 --classifier reencode
@@ -55,13 +63,14 @@ def add_parser(commands) -> list:
     "Add the command, and return its parser in a list."
     parser = commands.add_parser(
         "train",
-        help="train on a data set and write a report",
+        help="train on your file or on a data set, and write a report",
         epilog=help_text(),
-        usage="gib-nb train DATASET [options]",
+        usage="gib-nb train FILE|DATASET [options]",
         description="Train a graph information bottleneck and write a folder with model, numbers and report.",
         **PLAIN,
     )
-    parser.add_argument("dataset", metavar="DATASET", help="name of a data set, see below")
+    parser.add_argument("dataset", metavar="FILE|DATASET", help="a file of yours, or the name of a data set, see below")
+    add_file_options(parser)
     parser.add_argument(
         "--out",
         metavar="DIR",
@@ -96,6 +105,36 @@ def add_parser(commands) -> list:
     return [parser]
 
 
+def add_file_options(parser):
+    "What is in a file, and how it is split."
+    group = parser.add_argument_group("your file")
+    group.add_argument("--smiles", metavar="COLUMN", help="column with the SMILES (default: found by itself)")
+    group.add_argument("--target", nargs="+", metavar="COLUMN", help="columns with labels (default: found by itself)")
+    group.add_argument(
+        "--task",
+        choices=("auto", "classification", "regression"),
+        default="auto",
+        metavar="{auto,classification,regression}",
+        help="what the labels are (default: auto, words and few whole numbers are classes)",
+    )
+    group.add_argument(
+        "--split",
+        default="random",
+        metavar="{random,scaffold,COLUMN}",
+        help="random (stratified), by scaffold, or a column with train, valid and test (default: random)",
+    )
+    group.add_argument(
+        "--standardize", action="store_true", help="take the largest fragment of each molecule, and neutralize it"
+    )
+    group.add_argument("--workers", type=int, default=1, metavar="N", help="processes that read molecules, -1: all cores")
+    group.add_argument(
+        "--no-baselines",
+        dest="baselines",
+        action="store_false",
+        help="do not train a random forest and the same network without a bottleneck for comparison",
+    )
+
+
 def train_command(args) -> int:
     "Train one split, or all folds, and write the result folder; the result is the exit code."
     config, folder = config_of(args), run_folder(args)
@@ -104,13 +143,14 @@ def train_command(args) -> int:
     waiting = prepare_run_dir(folder, args.force)
     if args.resume and not waiting:
         raise ValueError(f"expected an interrupted run in {folder} (got nothing to resume)")
+    report_source(data, folder, args)
     report_progress(
         f"{data.name}: {len(data)} graphs, {data.task}; results are written to {folder}"
         + ("; continuing an interrupted run" if waiting else ""),
         args,
     )
     if args.folds is None:
-        trainer, metrics = train_run(data, config, folder, args.progress)
+        trainer, metrics = train_run(data, config, folder, args)
         found, folds = metrics, []
     else:
         trainer, data, metrics, folds = train_folds(data, config, folder, args)
@@ -132,6 +172,8 @@ def load_data(args):
     from gib_nb.data.synthetic import motif_dataset
 
     seed, name, number = getattr(args, "seed", 0), args.dataset.lower(), args.max_graphs
+    if is_own_file(args.dataset):
+        return load_own(args, seed)
     if number is None:
         return load_dataset(args.dataset, args.data, args.download, seed)
     if number < 10:
@@ -141,6 +183,61 @@ def load_data(args):
     if name in {known.lower() for known in (*PROPERTIES, "molecules")}:
         return molecule_dataset(args.dataset, args.data, args.download, seed, number)
     return subsample(load_dataset(args.dataset, args.data, args.download, seed), number, seed)
+
+
+def is_own_file(name: str) -> bool:
+    "Whether this is a path and no name of a data set."
+    known = {each.lower() for each in dataset_names()}
+    return name.lower() not in known and (pathlib.Path(name).exists() or "." in name or "/" in name)
+
+
+def load_own(args, seed: int):
+    "The data set of a file, with at most `--max-graphs` graphs."
+    from gib_nb.data.from_file import load_file
+
+    data = load_file(
+        args.dataset,
+        args.smiles,
+        args.target,
+        args.task,
+        args.split,
+        seed,
+        args.standardize,
+        args.workers,
+        args.progress,
+    )
+    return data if args.max_graphs is None else subsample(data, args.max_graphs, seed)
+
+
+def report_source(data, folder: pathlib.Path, args):
+    "Say what was found in a file, and write the rows that cannot be used into the result folder."
+    if data.source is None:
+        return
+    from gib_nb.data.files import write_rejected
+
+    for note in data.source.notes:
+        report_progress(note, args)
+    for line in source_lines(data.source):
+        report_progress(line, args)
+    if data.source.rejected:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_rejected(folder / "rejected.csv", data.source)
+
+
+def source_lines(source) -> list[str]:
+    "What became of the rows of a file, in sentences."
+    lines, total = [], len(source) + len(source.rejected)
+    if source.rejected:
+        lines.append(f"{len(source.rejected):,} of {total:,} rows cannot be used; rejected.csv says why")
+    if source.duplicates:
+        lines.append(f"{source.duplicates:,} rows have a molecule that occurs before; the same molecules stay in one part")
+    if source.conflicts:
+        key, places = source.conflicts[0]
+        lines.append(
+            f"{len(source.conflicts):,} molecules have rows with different labels, such as {key} in lines "
+            + ", ".join(map(str, places[:5]))
+        )
+    return lines
 
 
 def subsample(
@@ -159,7 +256,8 @@ def subsample(
         return data
     graphs, split = [], {}
     for part, rows in data.split.items():
-        strata = data.labels[rows] if data.task == "classification" else np.zeros(len(rows), int)
+        single = data.task == "classification" and data.targets is None
+        strata = data.labels[rows] if single else np.zeros(len(rows), int)
         fraction = max(1, round(max_graphs * len(rows) / len(data))) / len(rows)
         chosen = split_indices(strata, fraction, 0.0, seed)["train"]
         split[part] = np.arange(len(graphs), len(graphs) + len(chosen))
@@ -172,14 +270,19 @@ def run_folder(args) -> pathlib.Path:
     if args.out:
         return pathlib.Path(args.out)
     if args.resume:
-        found = pathlib.Path("runs").glob(f"{args.dataset}-*")
+        found = pathlib.Path("runs").glob(f"{run_name(args.dataset)}-*")
         waiting = [path for path in found if not (path / "metrics.json").exists()]
         if not waiting:
             raise ValueError(
-                f"expected an interrupted run runs/{args.dataset}-... to resume (got none); name it with --out"
+                f"expected an interrupted run runs/{run_name(args.dataset)}-... to resume (got none); name it with --out"
             )
         return max(waiting, key=lambda path: path.stat().st_mtime)
-    return pathlib.Path("runs") / f"{args.dataset}-{datetime.datetime.now():%Y%m%d-%H%M%S}"
+    return pathlib.Path("runs") / f"{run_name(args.dataset)}-{datetime.datetime.now():%Y%m%d-%H%M%S}"
+
+
+def run_name(dataset: str) -> str:
+    "What the folders of a data set or file begin with."
+    return pathlib.Path(dataset).name.removesuffix(".gz").rsplit(".", 1)[0] if is_own_file(dataset) else dataset
 
 
 def prepare_run_dir(
@@ -205,7 +308,8 @@ def train_run(
     data,  # `GraphDataset`
     config,  # `GIBConfig`
     folder,  # for results, and for the checkpoint of an interrupted run
-    progress: bool = True,  # show a progress bar
+    args=None,  # of the command: progress, baselines, standardize
+    compare: bool = True,  # with a random forest and the same network without a bottleneck, unless the arguments say no
 ) -> tuple:  # fitted `GIBTrainer`, metrics
     "Train, or resume, and measure one split; writes model, configuration and history, and leaves the checkpoint."
     from gib_nb.train.collapse import CollapseWarning
@@ -215,6 +319,8 @@ def train_run(
 
     if not len(data.test):
         raise ValueError(f"expected a data set with test graphs (got {len(data)} graphs, none for the test)")
+    progress = getattr(args, "progress", True)
+    networks = compare and getattr(args, "baselines", False)
     start, trainer, checkpoint = time.perf_counter(), GIBTrainer(config), pathlib.Path(folder) / CHECKPOINT
     resumed = checkpoint.is_file()
     with warnings.catch_warnings():
@@ -226,7 +332,8 @@ def train_run(
         "data": data.summary(),
         "task": data.task,
         "seed": config.seed,
-        **run_metrics(trainer, data),
+        "source": source_record(data.source, getattr(args, "standardize", False)),
+        **run_metrics(trainer, data, networks=networks, report=lambda text: report_progress(f"comparing: {text}", args)),
         "epochs": len(trainer.history["epochs"]),
         "attempts": trainer.history["attempts"],
         "seconds": round(seconds, 2),
@@ -235,6 +342,21 @@ def train_run(
         **environment(config.device),
     }
     return trainer, plain_json(metrics)
+
+
+def source_record(source, standardize: bool) -> dict | None:
+    "What became of a file, as JSON; None for a data set by name."
+    if source is None:
+        return None
+    return {
+        "file": str(source.path),
+        "smiles": source.smiles_column,
+        "targets": source.target_columns,
+        "rejected": len(source.rejected),
+        "duplicates": source.duplicates,
+        "conflicts": len(source.conflicts),
+        "standardize": standardize,
+    }
 
 
 def train_folds(data, config, folder: pathlib.Path, args) -> tuple:
@@ -250,7 +372,7 @@ def train_folds(data, config, folder: pathlib.Path, args) -> tuple:
             metrics = read_fold(place, part, config)
         else:
             report_progress(f"fold {i + 1} of {len(parts)}", args)
-            _, metrics = train_run(part, config, place, args.progress)
+            _, metrics = train_run(part, config, place, args, compare=False)
             write_json(place / "metrics.json", metrics)
             (place / CHECKPOINT).unlink(missing_ok=True)
         folds.append(metrics)

@@ -1,0 +1,87 @@
+"""Graphs of many molecules: in several processes, with a bar, and from a cache where they were made before."""
+
+import hashlib
+import os
+import pathlib
+
+CHUNK = 1000  # molecules in a task, and in a file of the cache
+SMALL = 2000  # fewer are made anew each time
+
+
+def featurize_molecules(
+    smiles: list,  # SMILES that are molecules
+    workers: int = 1,  # processes; −1: all cores
+    cache: bool = True,  # keep graphs of many molecules in the cache folder, by their SMILES
+    progress: bool = True,  # show a bar for many
+) -> list:  # of PyG `Data`, as from `molecule_to_data`
+    "The graphs of molecules, in their order."
+    from joblib import Parallel, delayed
+    from tqdm.auto import tqdm
+
+    chunks = [smiles[start : start + CHUNK] for start in range(0, len(smiles), CHUNK)]
+    many = len(smiles) > SMALL
+    tasks = Parallel(n_jobs=workers if many else 1, return_as="generator")(
+        delayed(_chunk_of_graphs)(chunk, _cache_file(chunk) if cache and many else None) for chunk in chunks
+    )
+    bar = tqdm(tasks, total=len(chunks), desc="graphs", unit_scale=CHUNK, leave=False, disable=not (progress and many))
+    return [graph for part in bar for graph in part]
+
+
+def _cache_file(chunk) -> pathlib.Path:
+    "Where the graphs of these SMILES are kept; other columns of atoms or bonds have another name."
+    import pooch
+
+    from gib_nb.chem.smiles import ATOM_FEATURES, BOND_FEATURES
+
+    content = "\n".join([*ATOM_FEATURES, *BOND_FEATURES, "", *chunk])
+    folder = os.environ.get("GIB_NB_CACHE") or pooch.os_cache("gib_nb")
+    return pathlib.Path(folder) / "molecules" / f"{hashlib.sha256(content.encode()).hexdigest()}.safetensors"
+
+
+def _chunk_of_graphs(chunk, file):
+    "Graphs of some SMILES, read from a file or written to it."
+    from gib_nb.chem.smiles import molecule_to_data
+    from gib_nb.utils.files import save_safetensors, write_atomically
+
+    if file is not None and (found := _read_chunk(chunk, file)):
+        return found
+    graphs = [molecule_to_data(smiles) for smiles in chunk]
+    if file is not None:
+        write_atomically(file, save_safetensors(_joined(graphs), {"molecules": len(graphs)}))
+    return graphs
+
+
+def _joined(graphs) -> dict:
+    "The tensors of all graphs, one behind the other."
+    import torch
+
+    count = lambda name, axis: torch.tensor([graph[name].size(axis) for graph in graphs])
+    return {
+        "x": torch.cat([graph.x for graph in graphs]),
+        "edge_index": torch.cat([graph.edge_index for graph in graphs], 1),
+        "edge_attr": torch.cat([graph.edge_attr for graph in graphs]),
+        "nodes": count("x", 0),
+        "edges": count("edge_index", 1),
+    }
+
+
+def _read_chunk(chunk, file):
+    "The graphs in a file of the cache; None where it is not there or broken."
+    from torch_geometric.data import Data
+
+    from gib_nb.utils.files import load_safetensors
+
+    try:
+        tensors, _ = load_safetensors(file) if file.is_file() else (None, None)
+    except ValueError:
+        return None
+    if tensors is None:
+        return None
+    nodes, edges = tensors["nodes"].tolist(), tensors["edges"].tolist()
+    parts = zip(
+        chunk, tensors["x"].split(nodes), tensors["edge_index"].split(edges, 1), tensors["edge_attr"].split(edges)
+    )
+    return [
+        Data(x=x.clone(), edge_index=edge_index.clone(), edge_attr=edge_attr.clone(), smiles=smiles)
+        for smiles, x, edge_index, edge_attr in parts
+    ]

@@ -1,0 +1,126 @@
+"""`gib-nb predict`: labels or values of the molecules or graphs of a file."""
+
+import argparse
+import json
+import pathlib
+import sys
+
+from gib_nb.cli.common import PLAIN, output, report_progress
+
+EPILOG = """FILE is of the kinds that gib-nb train reads; labels in it are not looked at. The model is the folder of a run.
+
+The table has a row for each row of the file, with the columns
+  line          line of the file, or number of the graph
+  smiles        the molecule as it was read
+  prediction    class or value; with several targets a column for each
+  P(CLASS)      probability of each class; of two classes and several targets that of the second
+  reason        why there is no prediction; empty where there is one
+
+examples:
+  gib-nb predict library.csv --model runs/activity-20260101-120000 --out predictions.csv
+  gib-nb predict library.sdf.gz --model runs/activity-20260101-120000
+"""
+
+
+def add_parser(commands) -> list:
+    "Add the command, and return its parser in a list."
+    parser = commands.add_parser(
+        "predict",
+        help="predict the labels of a file with a trained model",
+        usage="gib-nb predict FILE --model RUN [options]",
+        description="Predict the labels or values of molecules or graphs.",
+        epilog=EPILOG,
+        **PLAIN,
+    )
+    parser.add_argument("file", metavar="FILE", help="molecules or graphs, as for gib-nb train")
+    parser.add_argument("--model", metavar="RUN", required=True, help="result folder of gib-nb train")
+    parser.add_argument("--smiles", metavar="COLUMN", help="column with the SMILES (default: found by itself)")
+    parser.add_argument("--out", metavar="FILE", help="table to write, .csv (default: print it)")
+    parser.add_argument("--workers", type=int, default=1, metavar="N", help="processes that read molecules, -1: all cores")
+    parser.set_defaults(run=predict_command)
+    return [parser]
+
+
+def predict_command(args) -> int:
+    "Predict all of a file; the result is the exit code."
+    import torch
+
+    from gib_nb.train.trainer import GIBTrainer
+
+    if args.out and pathlib.Path(args.out).suffix.lower() != ".csv":
+        raise argparse.ArgumentTypeError(f"expected --out as a name in .csv (got {args.out})")
+    trainer = GIBTrainer.load(args.model, device=None if torch.cuda.is_available() else "cpu")
+    lines, graphs, rejected = read_inputs(args)
+    check_features(trainer, graphs)
+    table = prediction_table(trainer, lines, graphs, rejected)
+    with output(args.out) as file:
+        table.to_csv(file, index=False, lineterminator="\n")
+    if args.out:
+        report_progress(f"wrote {args.out}", args)
+    if rejected:
+        print(f"{len(rejected):,} of {len(table):,} rows without a prediction; the column reason says why", file=sys.stderr)
+    return 0
+
+
+def read_inputs(args) -> tuple[list, list, list]:
+    "Line numbers, graphs, and the rows that hold none."
+    from gib_nb.chem.featurize import featurize_molecules
+    from gib_nb.data.files import read_graphs, read_molecules
+    from gib_nb.data.from_file import is_graph_file
+
+    if not pathlib.Path(args.file).exists():
+        raise FileNotFoundError(f"expected a file (got {args.file}, which is not there)")
+    if is_graph_file(args.file):
+        graphs = read_graphs(args.file)
+        return list(range(1, len(graphs) + 1)), graphs, []
+    table = read_molecules(
+        args.file, args.smiles, standardize=run_standardizes(args.model), labels=False, progress=args.progress
+    )
+    for note in table.notes:
+        report_progress(note, args)
+    return table.lines, featurize_molecules(table.smiles, args.workers, progress=args.progress), table.rejected
+
+
+def run_standardizes(folder) -> bool:
+    "Whether the molecules of a run were standardized."
+    path = pathlib.Path(folder) / "metrics.json"
+    metrics = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    return bool((metrics.get("source") or {}).get("standardize"))
+
+
+def check_features(trainer, graphs):
+    "ValueError for a model that was trained on other features than those of the file."
+    wanted = trainer.spec.in_channels
+    if trainer.spec.max_degree is None and graphs and (graphs[0].x is None or graphs[0].x.size(1) != wanted):
+        got = "none" if graphs[0].x is None else graphs[0].x.size(1)
+        raise ValueError(f"expected a model for graphs with {got} features of each node (got one for {wanted} features)")
+
+
+def prediction_table(trainer, lines, graphs, rejected):
+    "A row for each row of the file, as pandas DataFrame."
+    import pandas
+
+    logits = trainer._logits(graphs)
+    found = {"line": lines, "smiles": [graph.get("smiles", "") for graph in graphs]}
+    found |= named_predictions(trainer.spec, logits)
+    missing = pandas.DataFrame({"line": [row.line for row in rejected], "smiles": [row.text for row in rejected]})
+    missing["reason"] = [row.reason for row in rejected]
+    table = pandas.concat([pandas.DataFrame(found).assign(reason=""), missing], ignore_index=True)
+    table = table.sort_values("line", kind="stable")
+    return table if table.smiles.astype(bool).any() else table.drop(columns="smiles")
+
+
+def named_predictions(spec, logits) -> dict:
+    "Columns of predictions and probabilities."
+    predicted, classes = spec.decode(logits), spec.task == "classification"
+    labels = [str(label) for label in spec.labels] if classes else []
+    if spec.targets is None:
+        found = {"prediction": predicted}
+        if classes:
+            found |= {f"P({label})": column for label, column in zip(labels, spec.probabilities(logits).T)}
+        return found
+    found = dict(zip(spec.targets, predicted.T))
+    if classes:
+        columns = spec.probabilities(logits).T
+        found |= {f"P({name}={labels[1]})": column for name, column in zip(spec.targets, columns)}
+    return found

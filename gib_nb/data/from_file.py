@@ -1,0 +1,157 @@
+"""A data set from a file of one's own: molecules with labels, or graphs."""
+
+import pathlib
+
+import numpy as np
+import torch
+
+from gib_nb.chem.featurize import featurize_molecules
+from gib_nb.data.files import MoleculeTable, Rejected, read_graphs, read_molecules
+from gib_nb.data.graph_dataset import GraphDataset, make_dataset
+from gib_nb.data.splits import DEFAULT_SPLIT, predefined_split, scaffold_split, split_indices
+
+TASKS = ("auto", "classification", "regression")
+FEW_CLASSES = 10  # different whole numbers, at most, that are taken as classes
+GRAPH_FILES = (".pt", ".pth")
+
+
+def is_graph_file(path) -> bool:
+    "Whether a path is that of graphs, rather than of molecules."
+    path = pathlib.Path(path)
+    return path.is_dir() or path.suffix.lower() in GRAPH_FILES
+
+
+def load_file(
+    path,  # molecules (.csv, .tsv, .parquet, .smi, .sdf, …, as in `read_molecules`) or graphs (.pt, a folder, as in `read_graphs`)
+    smiles: str | int | None = None,  # column with the SMILES; None: detected
+    target=None,  # column with the labels, or a list of several; None: detected
+    task: str = "auto",  # "classification", "regression" or "auto": by the labels
+    split: str = "random",  # "random" (stratified), "scaffold", or the name of a column with train, valid, test
+    seed: int = 0,  # of a random split
+    standardize: bool = False,  # take the parent of each molecule: the largest fragment, neutral
+    workers: int = 1,  # processes that make graphs of molecules
+    progress: bool = True,  # show bars for large files
+) -> GraphDataset:  # `source` is the `MoleculeTable`, with the rejected rows
+    "The data set of a file; ValueError where it is not clear what is meant, or where nothing can be used."
+    path = pathlib.Path(path)
+    if task not in TASKS:
+        raise ValueError(f"expected task to be one of {', '.join(TASKS)} (got {task!r})")
+    if not path.exists():
+        raise FileNotFoundError(f"expected a file, a folder or the name of a data set (got {path}, which is not there)")
+    if is_graph_file(path):
+        return _of_graphs(path, task, split, seed)
+    table = read_molecules(path, smiles, target, standardize, progress=progress)
+    y, task, classes = _labels_of(table, task)
+    split = _split_of(table, y, task, split, seed)
+    _reject_duplicates(table, split)
+    graphs = featurize_molecules(table.smiles, workers, progress=progress)
+    for graph, label in zip(graphs, y):
+        graph.y = label
+    return _dataset(path, graphs, task, classes, table, split)
+
+
+def _of_graphs(path, task, split, seed):
+    "The data set of a file or folder of graphs."
+    if split != "random":
+        raise ValueError(f"expected split='random' for graphs (got {split!r}); scaffolds and columns are those of tables")
+    task = None if task == "auto" else task
+    return make_dataset(path.stem, read_graphs(path), DEFAULT_SPLIT, seed, task)
+
+
+def _dataset(path, graphs, task, classes, table, split):
+    name = path.name.removesuffix(".gz").rsplit(".", 1)[0]
+    targets = tuple(table.target_columns) if len(table.target_columns) > 1 else None
+    number = None if task == "regression" else 2 if targets else len(classes)
+    return GraphDataset(
+        name, graphs, task, number, graphs[0].x.size(1), split, classes=classes, targets=targets, source=table
+    )
+
+
+def _labels_of(table: MoleculeTable, task: str) -> tuple[list, str, tuple | None]:
+    "A label for each molecule as a tensor, the task, and what the classes are called."
+    frame = table.targets
+    numeric = [frame[name].dtype.kind == "f" for name in frame]
+    if task == "regression" and not all(numeric):
+        wrong = next(name for name, number in zip(frame, numeric) if not number)
+        raise ValueError(f"expected numbers for regression in column {wrong} (got words); use task='classification'")
+    if task == "auto":
+        task = "classification" if all(map(_holds_classes, (frame[name] for name in frame))) else "regression"
+        if task == "regression" and not all(numeric):
+            raise ValueError(f"expected targets of one kind, numbers or classes (got both in {', '.join(frame)})")
+        table.notes.append(f"task: {task}")
+    if frame.shape[1] == 1:
+        return _single(frame.iloc[:, 0], task, table)
+    values = frame.to_numpy()
+    if task == "regression":
+        return list(torch.tensor(values.astype(float), dtype=torch.float)[:, None]), task, None
+    seen = frame.notna().to_numpy()
+    found = _whole(np.unique(values[seen].astype(str) if not all(numeric) else values[seen].astype(float)))
+    if len(found) != 2:
+        raise ValueError(f"expected two classes that all targets have in common (got {', '.join(map(str, found[:10]))})")
+    ones = np.where(seen, values == (found[1] if not all(numeric) else float(found[1])), np.nan).astype(float)
+    classes = None if found == [0, 1] else tuple(found)
+    return list(torch.tensor(ones, dtype=torch.float)[:, None]), task, classes
+
+
+def _holds_classes(column) -> bool:
+    "Words, or few different whole numbers."
+    values = column.dropna()
+    if column.dtype.kind != "f":
+        return True
+    return bool((values == values.round()).all()) and values.nunique() <= min(FEW_CLASSES, max(2, len(values) // 4))
+
+
+def _single(column, task: str, table) -> tuple[list, str, tuple | None]:
+    "Labels of one target. Rows without any were rejected, so all are there."
+    if task == "regression":
+        if column.nunique() < 2:
+            raise ValueError(f"expected values that differ in column {column.name} (got only {column.iloc[0]:g})")
+        return [torch.tensor([value], dtype=torch.float) for value in column], task, None
+    codes, classes = _encoded(column)
+    if len(classes) < 2:
+        raise ValueError(f"expected at least two classes in column {column.name} (got only {classes[0]})")
+    return [torch.tensor([code]) for code in codes.tolist()], task, classes
+
+
+def _encoded(column) -> tuple[np.ndarray, tuple]:
+    "Class numbers, and the classes in the order of scikit-learn's `LabelEncoder`."
+    from sklearn.preprocessing import LabelEncoder
+
+    encoder = LabelEncoder()
+    codes = encoder.fit_transform(column.astype(str) if column.dtype.kind != "f" else column)
+    return codes, tuple(_whole(encoder.classes_))
+
+
+def _whole(values) -> list:
+    "Whole numbers as integers."
+    return [int(value) if isinstance(value, float) and value.is_integer() else value for value in values.tolist()]
+
+
+def _split_of(table: MoleculeTable, y: list, task: str, split: str, seed: int) -> dict:
+    "The split by name; molecules of one key stay together."
+    if split == "scaffold":
+        return scaffold_split(table.scaffolds, *DEFAULT_SPLIT)
+    if split == "random":
+        labels = torch.cat(y).numpy()
+        strata = labels if task == "classification" and labels.ndim == 1 else np.zeros(len(y), int)
+        return split_indices(strata, *DEFAULT_SPLIT, seed, groups=table.keys)
+    if split not in table.table.columns:
+        known = ", ".join(map(str, table.table.columns))
+        raise ValueError(f"expected split as random, scaffold or one of the columns {known} (got {split!r})")
+    return predefined_split(table.table[split])
+
+
+def _reject_duplicates(table: MoleculeTable, split: dict):
+    "Take molecules out of training and validation that the test part has too, and out of training those of validation; only a given split has any."
+    seen = {}
+    for part in ("test", "valid", "train"):
+        rows = split[part].tolist()
+        twice = [row for row in rows if table.keys[row] in seen and seen[table.keys[row]][0] != part]
+        for row in twice:
+            other = seen[table.keys[row]]
+            reason = f"expected molecules in one part only (got that of line {other[1]}, which is in {other[0]})"
+            table.rejected.append(Rejected(table.lines[row], table.smiles[row], reason))
+        split[part] = np.array([row for row in rows if row not in set(twice)], dtype=int)
+        for row in split[part].tolist():
+            seen.setdefault(table.keys[row], (part, table.lines[row]))
+    table.rejected.sort()
