@@ -22,9 +22,10 @@ from gib_nb.cli.main import build_parser
 from gib_nb.cli.options import config_of, given_settings, method_settings
 from gib_nb.data.datasets import load_dataset, molecule_dataset
 from gib_nb.data.graph_dataset import make_dataset
+from gib_nb.data.records import smiles_lines
 from gib_nb.data.registry import DATASETS
 from gib_nb.data.synthetic import motif_dataset
-from gib_nb.experiments.screening import explain_lines, smiles_lines
+from gib_nb.experiments.screening import explain_lines
 from gib_nb.explain.molecule import explain_smiles
 from gib_nb.nn.registry import BACKBONES
 from gib_nb.report.evaluate import COLUMNS
