@@ -270,9 +270,8 @@ def _load(file):
         got = f"an object of {found[1]}" if found else "something else"
         raise ValueError(f"expected graphs in {file} (got {got}, which is not read for safety); {_SAVE}") from None
     except (RuntimeError, EOFError, ValueError, KeyError, UnicodeDecodeError) as error:
-        raise ValueError(
-            f"expected a file of torch.save (got {file}, which cannot be read: {error}); {_SAVE}"
-        ) from None
+        why = f"cannot be read: {shortened(str(error), 200)}" if file.stat().st_size else "is empty"
+        raise ValueError(f"expected a file of torch.save (got {file}, which {why}); {_SAVE}") from None
 
 
 def _new_batch(batch, data):
@@ -287,7 +286,7 @@ def _graph_classes():
     A Batch is saved as a call of an object, which torch does not allow; the stand-in of the same name is our function instead."""
     from torch_geometric.data import Batch, Data
     from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
-    from torch_geometric.data.storage import EdgeStorage, GlobalStorage, NodeStorage
+    from torch_geometric.data.storage import BaseStorage, EdgeStorage, GlobalStorage, NodeStorage
 
     name, module = "DynamicInheritanceGetter", "torch_geometric.data.batch"
     getter = type(name, (), {"__module__": module, "__new__": lambda cls: _new_batch})
@@ -297,6 +296,7 @@ def _graph_classes():
         type(Batch(_base_cls=Data)),
         DataEdgeAttr,
         DataTensorAttr,
+        BaseStorage,
         GlobalStorage,
         NodeStorage,
         EdgeStorage,

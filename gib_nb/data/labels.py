@@ -68,7 +68,8 @@ def _are_identifiers(target):
 def _is_running_number(target, place):
     "0, 1, 2, … as the first column, or a long row of successive numbers anywhere."
     numbers = [] if target.words else target.values
-    successive = len(numbers) > 1 and all(after - before == 1 for before, after in zip(numbers, numbers[1:]))
+    whole = len(numbers) > 1 and numbers[0] == numbers[0] // 1
+    successive = whole and all(after - before == 1 for before, after in zip(numbers, numbers[1:]))
     return successive and (len(numbers) >= 10 or place == 0 and numbers[0] in (0, 1))
 
 
