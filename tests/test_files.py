@@ -16,6 +16,7 @@ from torch_geometric.data import Batch, Data, HeteroData, InMemoryDataset
 from gib_nb.chem.standardize import inchikey, murcko_scaffold, standardize_molecule
 from gib_nb.data.files import read_graphs, read_molecules, write_rejected
 from gib_nb.data.labels import parse_target
+from gib_nb.data.records import iter_records
 from gib_nb.data.splits import predefined_split, scaffold_split, split_indices
 
 PEPTIDE = "N[C@@H](Cc1ccccc1)C(=O)" * 20 + "O"  # more than 200 atoms
@@ -85,6 +86,11 @@ def test_rows_with_their_lines_labels_and_columns(tmp_path):
         "the SMILES are in column smiles",
         "the labels are in column y, the only one that may hold them",
     ]
+
+
+def test_records_know_their_first_line():
+    lines = ['a,"x\n', "b\n", 'c"\n', 'd,"open\n', "e\n", "f\n"]
+    assert list(iter_records(lines, ",")) == [(1, ["a", "x\nb\nc"]), (4, ["d", '"open']), (5, ["e"]), (6, ["f"])]
 
 
 def test_what_was_named_is_not_noted(tmp_path):

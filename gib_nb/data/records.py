@@ -26,7 +26,7 @@ def _latin1(error):
     return error.object[error.start : error.end].decode("latin-1"), error.end
 
 
-codecs.register_error("gib_nb.latin1", _latin1)
+codecs.register_error("latin1-for-the-rest", _latin1)
 
 
 @contextlib.contextmanager
@@ -46,7 +46,7 @@ def open_text(path):
             path,
             "rt",
             encoding="utf-16" if wide else "utf-8-sig",
-            errors="replace" if wide else "gib_nb.latin1",
+            errors="replace" if wide else "latin1-for-the-rest",
             newline="",
         ) as lines:
             yield lines
@@ -110,7 +110,7 @@ def is_smiles_name(cell):
 
 def is_smiles(text):
     "Whether RDKit reads a text as a molecule; one that is very long is not tried."
-    from gib_nb.chem.smiles import read_molecule
+    from ..chem.smiles import read_molecule
 
     try:
         return len(text) <= LONGEST_SMILES and bool(read_molecule(text))
