@@ -212,6 +212,7 @@ def test_columns_by_number_and_in_other_letters(tmp_path):
     assert read_molecules(path, target=["a", "B"]).targets.columns.tolist() == ["a", "B"]
     headless = read_molecules(written(tmp_path, "b.csv", "CCO,CC,4\nC,N,5\n"), smiles=2, target=3)
     assert headless.smiles == ["CC", "N"] and headless.target_columns == ["3"]
+    assert len(read_molecules(written(tmp_path, "c.csv", "CCO,2\nCC,3\n"), target=2)) == 2  # a cell like the number
 
 
 def test_columns_of_the_same_name(tmp_path):

@@ -70,7 +70,7 @@ def _read_text(path, smiles, targets):
     with open_text(path) as lines:
         numbered = [(number, [*map(str.strip, record)]) for number, record in iter_records(lines, found.delimiter)]
     rows = [(number, record) for number, record in numbered if any(record)]
-    called = {str(name).strip().lower() for name in targets}
+    called = {name.strip().lower() for name in map(str, targets) if not name.strip().isdecimal()}
     heading = bool(rows) and (found.heading or not called.isdisjoint(map(str.lower, rows[0][1])))
     head = rows.pop(0)[1] if heading else []
     if not rows:
