@@ -61,6 +61,8 @@ def read_molecules(
     if target is not None and not (asked and labels):
         raise ValueError(f"expected at least one target, and labels=True with it (got {target!r} and labels={labels})")
     found = read_columns(path, smiles, asked)
+    if not found.rows:
+        raise _none_usable(path, found.rejected)
     places = (called_targets(path, found, asked) if asked else find_target(path, found)) if labels else []
     targets = {found.names[place]: parse_target([row[place] for row in found.rows], found.comma) for place in places}
     for name, values in targets.items():

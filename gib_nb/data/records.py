@@ -227,9 +227,10 @@ def smiles_column(
     "Find the SMILES in a file by its first 200 records; ValueError where it is not clear which column they are in."
     listed = is_list(path)
     first = {delimiter: _first_records(path, delimiter) for delimiter in ("\t", ";", "|", ",", None)}
-    if not first[None]:
+    first = {delimiter: records for delimiter, records in first.items() if records}
+    if None not in first:
         return SmilesColumn(None, 0, False, "1")
-    delimiters = _delimiters(first, listed)
+    delimiters = [delimiter for delimiter in _delimiters(first, listed) if delimiter in first]
     for delimiter in delimiters:
         records, blanks = first[delimiter], delimiter is None
         if column is None:
