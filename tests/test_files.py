@@ -17,7 +17,7 @@ from torch_geometric.data import Batch, Data, HeteroData, InMemoryDataset
 
 from gib_nb.chem.standardize import inchikey, murcko_scaffold, standardize_molecule
 from gib_nb.data.files import read_graphs, read_molecules, write_rejected
-from gib_nb.data.labels import parse_target
+from gib_nb.data.targets import parse_target
 from gib_nb.data.records import iter_records
 from gib_nb.data.splits import predefined_split, scaffold_split, split_indices
 

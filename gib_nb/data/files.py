@@ -11,7 +11,7 @@ from ..chem.smiles import read_molecule
 from ..chem.standardize import inchikey, murcko_scaffold, standardize_molecule
 from ..utils.files import write_atomically
 from .columns import Rejected, read_columns, shortened
-from .labels import called_targets, check_target, find_target, parse_target
+from .targets import called_targets, check_target, find_target, parse_target
 from .records import LONGEST_SMILES
 
 __all__ = ["MoleculeTable", "read_molecules", "write_rejected", "read_graphs"]
