@@ -22,9 +22,10 @@ from gib_nb.cli.main import build_parser
 from gib_nb.cli.options import config_of, given_settings, method_settings
 from gib_nb.data.datasets import load_dataset, molecule_dataset
 from gib_nb.data.graph_dataset import make_dataset
+from gib_nb.data.records import smiles_lines
 from gib_nb.data.registry import DATASETS
 from gib_nb.data.synthetic import motif_dataset
-from gib_nb.experiments.screening import explain_lines, smiles_lines
+from gib_nb.experiments.screening import explain_lines
 from gib_nb.explain.molecule import explain_smiles
 from gib_nb.nn.registry import BACKBONES
 from gib_nb.report.evaluate import COLUMNS
@@ -924,7 +925,7 @@ def test_smiles_lines_of_a_csv(text, expected, tmp_path):
 def test_smiles_lines_of_a_smi(tmp_path):
     path = tmp_path / "x.smi"
     path.write_bytes(b"smiles name\nCCO a b\n\n\xff\xfe\n C\tx\nsmiles")
-    assert list(smiles_lines(path)) == ["CCO", "", "\ufffd\ufffd", "C", "smiles"]
+    assert list(smiles_lines(path)) == ["CCO", "", "\u00ff\u00fe", "C", "smiles"]
 
 
 def test_lines_stream_in_batches(chemist):

@@ -10,7 +10,8 @@ import warnings
 import pytest
 
 from gib_nb.data.datasets import molecule_dataset
-from gib_nb.experiments.screening import FILES, explain_lines, screen, smiles_column, smiles_lines
+from gib_nb.data.records import FILES, smiles_column, smiles_lines
+from gib_nb.experiments.screening import explain_lines, screen
 from gib_nb.train.trainer import GIBTrainer
 
 pandas = pytest.importorskip("pandas")

@@ -8,7 +8,8 @@ import pathlib
 import sys
 
 from gib_nb.cli.common import PLAIN, add_worker_options, output, probability, report_progress, workers
-from gib_nb.experiments.screening import FILES, explain_lines, smiles_column, smiles_lines
+from gib_nb.data.records import FILES, smiles_column, smiles_lines
+from gib_nb.experiments.screening import explain_lines
 from gib_nb.explain.molecule import SHIPPED_MODELS, explain_smiles, oracle_for_dataset, shipped_model
 from gib_nb.report.evaluate import COLUMNS
 from gib_nb.report.molecules import MOLECULE_COLUMNS, explanations_html, molecule_row

@@ -36,7 +36,9 @@ def add_parser(commands) -> list:
     parser.add_argument("--model", metavar="RUN", required=True, help="result folder of gib-nb train")
     parser.add_argument("--smiles", metavar="COLUMN", help="column with the SMILES (default: found by itself)")
     parser.add_argument("--out", metavar="FILE", help="table to write, .csv (default: print it)")
-    parser.add_argument("--workers", type=int, default=1, metavar="N", help="processes that read molecules, -1: all cores")
+    parser.add_argument(
+        "--workers", type=int, default=1, metavar="N", help="processes that read molecules, -1: all cores"
+    )
     parser.set_defaults(run=predict_command)
     return [parser]
 
@@ -58,7 +60,10 @@ def predict_command(args) -> int:
     if args.out:
         report_progress(f"wrote {args.out}", args)
     if rejected:
-        print(f"{len(rejected):,} of {len(table):,} rows without a prediction; the column reason says why", file=sys.stderr)
+        print(
+            f"{len(rejected):,} of {len(table):,} rows without a prediction; the column reason says why",
+            file=sys.stderr,
+        )
     return 0
 
 
@@ -93,7 +98,9 @@ def check_features(trainer, graphs):
     wanted = trainer.spec.in_channels
     if trainer.spec.max_degree is None and graphs and (graphs[0].x is None or graphs[0].x.size(1) != wanted):
         got = "none" if graphs[0].x is None else graphs[0].x.size(1)
-        raise ValueError(f"expected a model for graphs with {got} features of each node (got one for {wanted} features)")
+        raise ValueError(
+            f"expected a model for graphs with {got} features of each node (got one for {wanted} features)"
+        )
 
 
 def prediction_table(trainer, lines, graphs, rejected):

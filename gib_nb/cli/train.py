@@ -126,7 +126,9 @@ def add_file_options(parser):
     group.add_argument(
         "--standardize", action="store_true", help="take the largest fragment of each molecule, and neutralize it"
     )
-    group.add_argument("--workers", type=int, default=1, metavar="N", help="processes that read molecules, -1: all cores")
+    group.add_argument(
+        "--workers", type=int, default=1, metavar="N", help="processes that read molecules, -1: all cores"
+    )
     group.add_argument(
         "--no-baselines",
         dest="baselines",
@@ -230,7 +232,9 @@ def source_lines(source) -> list[str]:
     if source.rejected:
         lines.append(f"{len(source.rejected):,} of {total:,} rows cannot be used; rejected.csv says why")
     if source.duplicates:
-        lines.append(f"{source.duplicates:,} rows have a molecule that occurs before; the same molecules stay in one part")
+        lines.append(
+            f"{source.duplicates:,} rows have a molecule that occurs before; the same molecules stay in one part"
+        )
     if source.conflicts:
         key, places = source.conflicts[0]
         lines.append(
@@ -333,7 +337,9 @@ def train_run(
         "task": data.task,
         "seed": config.seed,
         "source": source_record(data.source, getattr(args, "standardize", False)),
-        **run_metrics(trainer, data, networks=networks, report=lambda text: report_progress(f"comparing: {text}", args)),
+        **run_metrics(
+            trainer, data, networks=networks, report=lambda text: report_progress(f"comparing: {text}", args)
+        ),
         "epochs": len(trainer.history["epochs"]),
         "attempts": trainer.history["attempts"],
         "seconds": round(seconds, 2),

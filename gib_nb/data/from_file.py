@@ -6,7 +6,8 @@ import numpy as np
 import torch
 
 from gib_nb.chem.featurize import featurize_molecules
-from gib_nb.data.files import MoleculeTable, Rejected, read_graphs, read_molecules
+from gib_nb.data.columns import Rejected
+from gib_nb.data.files import MoleculeTable, read_graphs, read_molecules
 from gib_nb.data.graph_dataset import GraphDataset, make_dataset
 from gib_nb.data.splits import DEFAULT_SPLIT, predefined_split, scaffold_split, split_indices
 
@@ -53,7 +54,9 @@ def load_file(
 def _of_graphs(path, task, split, seed):
     "The data set of a file or folder of graphs."
     if split != "random":
-        raise ValueError(f"expected split='random' for graphs (got {split!r}); scaffolds and columns are those of tables")
+        raise ValueError(
+            f"expected split='random' for graphs (got {split!r}); scaffolds and columns are those of tables"
+        )
     task = None if task == "auto" else task
     return make_dataset(path.stem, read_graphs(path), DEFAULT_SPLIT, seed, task)
 
@@ -87,7 +90,9 @@ def _labels_of(table: MoleculeTable, task: str) -> tuple[list, str, tuple | None
     seen = frame.notna().to_numpy()
     found = _whole(np.unique(values[seen].astype(str) if not all(numeric) else values[seen].astype(float)))
     if len(found) != 2:
-        raise ValueError(f"expected two classes that all targets have in common (got {', '.join(map(str, found[:10]))})")
+        raise ValueError(
+            f"expected two classes that all targets have in common (got {', '.join(map(str, found[:10]))})"
+        )
     ones = np.where(seen, values == (found[1] if not all(numeric) else float(found[1])), np.nan).astype(float)
     classes = None if found == [0, 1] else tuple(found)
     return list(torch.tensor(ones, dtype=torch.float)[:, None]), task, classes
