@@ -41,7 +41,7 @@ TINY = dict(
     hidden_channels=8, epochs=6, pretrain_epochs=1, rampup_epochs=1, num_steps=2, batch_size=24, lr=0.01, max_restarts=0
 )
 WORDS = [word for name, value in TINY.items() for word in ("--" + name.replace("_", "-"), str(value))]
-TRAIN = ["train", "motif", "--max-graphs", "60", "--no-progress", *WORDS]
+TRAIN = ["train", "motif", "--max-graphs", "60", "--no-progress", "--no-baselines", *WORDS]
 
 
 def fitted(data, **settings):
@@ -832,7 +832,7 @@ def test_a_file_appears_when_it_is_complete(model, tmp_path, monkeypatch):
             "a.csv",
             "ligand,drug\nCNO,CCO\n",
             1,
-            "expected one column of SMILES in .*ligand and drug may be it.*--smiles-column",
+            "expected one column of SMILES in .*ligand and drug may be it.*--smiles",
         ),
         (
             "a.csv",
@@ -869,15 +869,14 @@ def test_a_file_is_explained_or_refused_in_one_sentence(
 
 def test_smiles_column_of_a_file(model, tmp_path, capsys):
     (tmp_path / "a.csv").write_text("ligand,drug\nCNO,c1ccccc1\nCN,CCO\n")
-    words = ["explain", str(tmp_path / "a.csv"), "--model", str(model), "--no-progress", "--smiles-column"]
+    words = ["explain", str(tmp_path / "a.csv"), "--model", str(model), "--no-progress", "--smiles"]
     for column in ("drug", "2"):
         assert main([*words, column]) == 0 and [
             row["smiles"] for row in csv.DictReader(capsys.readouterr().out.splitlines())
         ] == ["c1ccccc1", "CCO"]
     assert main([*words, "x"]) == 1 and "none is x" in capsys.readouterr().err
     assert (
-        main(["explain", "CCO", "--smiles-column", "drug"]) == 2
-        and "expected a file for --smiles-column" in capsys.readouterr().err
+        main(["explain", "CCO", "--smiles", "drug"]) == 2 and "expected a file for --smiles" in capsys.readouterr().err
     )
 
 

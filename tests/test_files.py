@@ -295,7 +295,7 @@ def test_dates_are_no_labels(date, tmp_path):
         (
             "a.csv",
             "first,drug,ligand\nCCO,CC,CN\nC,O,N\n",
-            "one column of SMILES .*first and drug and ligand may be it.*--smiles-column",
+            "one column of SMILES .*first and drug and ligand may be it.*--smiles",
         ),
         (
             "a.csv",

@@ -120,11 +120,7 @@ def test_never_a_wrong_column_and_never_a_lost_row(name, text, expected, tmp_pat
 @pytest.mark.parametrize(
     "name, text, words",
     [
-        (
-            "a.csv",
-            "ligand,drug\nCNO,CCO\nCN,CC\n",
-            "got columns ligand, drug: ligand and drug may be it.*--smiles-column",
-        ),
+        ("a.csv", "ligand,drug\nCNO,CCO\nCN,CC\n", "got columns ligand, drug: ligand and drug may be it.*--smiles"),
         ("a.csv", "CCO,CC\n", "columns 1, 2: 1 and 2 may be it"),
         ("a.csv", "smiles,canonical_smiles\nOCC,CCO\n", "smiles and canonical_smiles may be it"),
         ("a.csv", "smiles,y,smiles\nCCO,1,CC\n", "smiles and smiles may be it"),

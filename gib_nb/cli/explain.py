@@ -7,7 +7,7 @@ import os
 import pathlib
 import sys
 
-from gib_nb.cli.common import PLAIN, add_worker_options, output, probability, report_progress, workers
+from gib_nb.cli.common import PLAIN, add_renamed, add_worker_options, output, probability, report_progress, workers
 from gib_nb.data.records import FILES, smiles_column, smiles_lines
 from gib_nb.experiments.screening import explain_lines
 from gib_nb.explain.molecule import SHIPPED_MODELS, explain_smiles, oracle_for_dataset, shipped_model
@@ -17,7 +17,7 @@ from gib_nb.report.molecules import MOLECULE_COLUMNS, explanations_html, molecul
 EPILOG = (
     """A file is a list (.smi, .smiles, .txt: the first word of each line) or a table (.csv, .tsv, .tab, with
 , ; tab or |), also with .gz at the end. The column is the one that is named like smiles, or the only one whose
-first values are all SMILES; where neither is clear, nothing is done until --smiles-column names it.
+first values are all SMILES; where neither is clear, nothing is done until --smiles names it.
 --jobs and --dask are for --out FILE.parquet.
 
 Without --out the rows of a file are printed as CSV, with the columns
@@ -54,8 +54,9 @@ def add_parser(commands) -> list:
         "smiles", metavar="SMILES|FILE", help="a molecule in quotes, or a file with one molecule per line, see below"
     )
     parser.add_argument(
-        "--smiles-column",
-        metavar="NAME",
+        "--smiles",
+        dest="smiles_column",
+        metavar="COLUMN",
         help="column of a file that holds the SMILES, by its name or by its number from 1 "
         "(default: found from names and values)",
     )
@@ -82,6 +83,7 @@ def add_parser(commands) -> list:
         help="atoms with a probability above it are in the subgraph (default: that of the model)",
     )
     add_worker_options(parser)
+    add_renamed(parser, {"--smiles-column": "--smiles"})
     parser.set_defaults(run=explain_command)
     return [parser]
 
@@ -94,7 +96,7 @@ def explain_command(args) -> int:
     if suffix not in (None, ".csv", ".html", last):
         raise argparse.ArgumentTypeError(f"expected --out as a name in .csv, .html or {last} (got {args.out})")
     if args.smiles_column is not None and not many:
-        raise argparse.ArgumentTypeError(f"expected a file for --smiles-column (got the SMILES {args.smiles})")
+        raise argparse.ArgumentTypeError(f"expected a file for --smiles (got the SMILES {args.smiles})")
     (check_file if many else check_smiles)(args)  # before a model is read for nothing
     explain = screen_file if suffix == ".parquet" else explain_file if many else explain_one
     return explain(args, suffix, *load_model(args))

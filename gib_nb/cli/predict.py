@@ -110,10 +110,11 @@ def prediction_table(trainer, lines, graphs, rejected):
     logits = trainer._logits(graphs)
     found = {"line": lines, "smiles": [graph.get("smiles", "") for graph in graphs]}
     found |= named_predictions(trainer.spec, logits)
-    missing = pandas.DataFrame({"line": [row.line for row in rejected], "smiles": [row.text for row in rejected]})
-    missing["reason"] = [row.reason for row in rejected]
-    table = pandas.concat([pandas.DataFrame(found).assign(reason=""), missing], ignore_index=True)
-    table = table.sort_values("line", kind="stable")
+    table = pandas.DataFrame(found).assign(reason="")
+    if rejected:
+        missing = {"line": [row.line for row in rejected], "smiles": [row.text for row in rejected]}
+        missing = pandas.DataFrame(missing | {"reason": [row.reason for row in rejected]})
+        table = pandas.concat([table, missing], ignore_index=True).sort_values("line", kind="stable")
     return table if table.smiles.astype(bool).any() else table.drop(columns="smiles")
 
 

@@ -10,7 +10,7 @@ import warnings
 
 from gib_nb.cli.common import CHECKPOINT, PLAIN, add_data_option, add_renamed, report_progress, write_json
 from gib_nb.cli.options import add_config_options, config_of, methods_text
-from gib_nb.data.registry import dataset_names
+from gib_nb.data.registry import dataset_names, is_path
 from gib_nb.report.run import PARTS, fold_summary, plain_json, results_text, run_metrics
 from gib_nb.report.run_html import report_html
 
@@ -174,7 +174,7 @@ def load_data(args):
     from gib_nb.data.synthetic import motif_dataset
 
     seed, name, number = getattr(args, "seed", 0), args.dataset.lower(), args.max_graphs
-    if is_own_file(args.dataset):
+    if is_path(args.dataset):
         return load_own(args, seed)
     if number is None:
         return load_dataset(args.dataset, args.data, args.download, seed)
@@ -185,12 +185,6 @@ def load_data(args):
     if name in {known.lower() for known in (*PROPERTIES, "molecules")}:
         return molecule_dataset(args.dataset, args.data, args.download, seed, number)
     return subsample(load_dataset(args.dataset, args.data, args.download, seed), number, seed)
-
-
-def is_own_file(name: str) -> bool:
-    "Whether this is a path and no name of a data set."
-    known = {each.lower() for each in dataset_names()}
-    return name.lower() not in known and (pathlib.Path(name).exists() or "." in name or "/" in name)
 
 
 def load_own(args, seed: int):
@@ -286,7 +280,7 @@ def run_folder(args) -> pathlib.Path:
 
 def run_name(dataset: str) -> str:
     "What the folders of a data set or file begin with."
-    return pathlib.Path(dataset).name.removesuffix(".gz").rsplit(".", 1)[0] if is_own_file(dataset) else dataset
+    return pathlib.Path(dataset).name.removesuffix(".gz").rsplit(".", 1)[0] if is_path(dataset) else dataset
 
 
 def prepare_run_dir(

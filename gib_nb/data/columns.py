@@ -23,7 +23,7 @@ from .records import (
 __all__ = ["MOLECULE_FILES", "Rejected", "Columns", "read_columns"]
 
 MOLECULE_FILES = (*FILES, ".parquet", ".sdf", ".sdf.gz")
-SMILES_OPTION = "--smiles-column (smiles= in Python)"
+SMILES_OPTION = "--smiles (smiles= in Python)"
 
 
 class Rejected(NamedTuple):

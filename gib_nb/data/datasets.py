@@ -17,7 +17,7 @@ from ..chem.registry import PROPERTIES
 from ..chem.smiles import molecule_to_data
 from .download import locate
 from .graph_dataset import GraphDataset, make_dataset
-from .registry import DATASETS, MOLECULE_NAMES, dataset_names
+from .registry import DATASETS, MOLECULE_NAMES, dataset_names, is_path
 from .splits import DENOISING_SPLIT, INTERPRETATION_SPLIT, interpretation_split
 from .synthetic import add_redundant_edges, motif_dataset
 from .tu import read_tu
@@ -92,29 +92,38 @@ def load_motif(name: str = "motif", root=None, download: bool = True, seed: int 
 
 # %% ../../nbs/23_datasets.ipynb #014f196c
 def load_dataset(
-    name_or_graphs,  # one of `dataset_names()`, in upper or lower case, graphs of your own, or a `GraphDataset`, returned as it is
-    root=None,  # folder to look in first; None takes the environment variable GIB_NB_DATA
+    source,  # a file of molecules or graphs, one of `dataset_names()`, graphs of your own, or a `GraphDataset`, returned as it is
+    root=None,  # folder to look in first for a data set by name; None takes the environment variable GIB_NB_DATA
     download: bool = True,  # whether the network may be asked
     seed: int = 0,  # seed of the split, and of the graphs where they are generated
+    **of_file,  # smiles, target, task, split, standardize, workers, progress: as in `load_file`
 ) -> GraphDataset:  # split 80/10/10 (interpretation sets 85/5/10), stratified by class
-    "A data set by name, or from a list of PyG `Data`; `locate` and `validate_graphs` say what is raised."
-    if isinstance(name_or_graphs, GraphDataset):
-        return name_or_graphs
-    if not isinstance(name_or_graphs, str):
-        return make_dataset("graphs", name_or_graphs, seed=seed)
-    name = known_name(name_or_graphs, dataset_names())
+    "A data set from a file, by name, or from a list of PyG `Data`; `load_file`, `locate` and `validate_graphs` say what is raised."
+    if is_path(source):
+        from gib_nb.data.from_file import load_file
+
+        return load_file(source, seed=seed, **of_file)
+    if of_file:
+        raise ValueError(
+            f"expected a file for {', '.join(of_file)} (got {source if isinstance(source, str) else type(source).__name__})"
+        )
+    if isinstance(source, GraphDataset):
+        return source
+    if not isinstance(source, str):
+        return make_dataset("graphs", source, seed=seed)
+    name = known_name(source, dataset_names())
     return (DATASETS[name] if name in DATASETS else molecule_dataset)(name, root=root, download=download, seed=seed)
 
 # %% ../../nbs/23_datasets.ipynb #a1b8a36b
 def denoising_dataset(
-    name_or_graphs="MUTAG",  # as in `load_dataset`
+    source="MUTAG",  # as in `load_dataset`
     share: float = 0.3,  # added edges as a share of the edges of each graph
     root=None,  # as in `load_dataset`
     download: bool = True,  # as in `load_dataset`
     seed: int = 0,  # seed of the noise and of the split
 ) -> GraphDataset:  # edge_mask: 1 = real edge, 0 = added; split 70/5/25
     "The paper's denoising task: redundant edges in every graph, the truth in `edge_mask`."
-    clean = load_dataset(name_or_graphs, root, download, seed)
+    clean = load_dataset(source, root, download, seed)
     graphs = [add_redundant_edges(graph, share, [seed, i]) for i, graph in enumerate(clean.graphs)]
     name = f"{clean.name}, {100 * share:.0f} % edges added"
     if clean.degree_features is not None:

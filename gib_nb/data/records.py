@@ -222,7 +222,7 @@ def unclear_column(path, records, reason, option):
 def smiles_column(
     path,  # as in `smiles_lines`
     column: str | int | None = None,  # as in `smiles_lines`
-    option: str = "--smiles-column (column= in Python)",  # by which an error says the column can be given
+    option: str = "--smiles (column= in Python)",  # by which an error says the column can be given
 ) -> SmilesColumn:
     "Find the SMILES in a file by its first 200 records; ValueError where it is not clear which column they are in."
     listed = is_list(path)

@@ -1,5 +1,7 @@
 """The data sets that can be chosen by name."""
 
+import os
+
 from gib_nb.chem.registry import PROPERTIES
 from gib_nb.utils.registry import Registry
 
@@ -17,3 +19,12 @@ DATASETS.register("motif", "gib_nb.data.datasets:load_motif")
 def dataset_names() -> list[str]:
     "All that `load_dataset` knows by name: data sets, and properties, with which the built-in molecules are labeled."
     return [*DATASETS, *(name for name in PROPERTIES if name not in DATASETS)]
+
+
+def is_path(source) -> bool:
+    "Whether this is the path of a file or folder, and no name of a data set."
+    if not isinstance(source, (str, os.PathLike)):
+        return False
+    text = os.fspath(source)
+    known = text.lower() in {name.lower() for name in dataset_names()}
+    return not known and (os.path.exists(text) or "." in text or "/" in text or os.sep in text)

@@ -1,6 +1,7 @@
 """What a model has to be compared with: a constant, a linear model without edges, a random forest, the same network whole."""
 
 CONSTANT = {"classification": "majority class", "regression": "training mean"}
+TREES = 500  # of the random forest
 LINEAR, FOREST, NETWORK = "no-edges baseline", "random forest, Morgan counts", "same network, no bottleneck"
 
 
@@ -66,8 +67,8 @@ def _forest(classes: bool):
     from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
     if classes:
-        return RandomForestClassifier(500, random_state=0, n_jobs=-1)
-    return RandomForestRegressor(500, max_features=1 / 3, random_state=0, n_jobs=-1)
+        return RandomForestClassifier(TREES, random_state=0, n_jobs=-1)
+    return RandomForestRegressor(TREES, max_features=1 / 3, random_state=0, n_jobs=-1)
 
 
 def morgan_counts(

@@ -1,0 +1,280 @@
+"A file of one's own, from the command line and from Python: train, report, predict, explain."
+
+import csv
+import gzip
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from gib_nb.chem.featurize import featurize_molecules
+from gib_nb.chem.smiles import molecule_to_data
+from gib_nb.cli import main
+from gib_nb.data.datasets import load_dataset
+from gib_nb.data.from_file import load_file
+from gib_nb.data.splits import split_indices
+from gib_nb.train.trainer import GIBTrainer
+
+FEW = ["--epochs", "4", "--hidden-channels", "8", "--num-steps", "2", "--max-restarts", "0", "--no-progress"]
+CHAINS = ["C" * n + end for n in range(1, 21) for end in ("O", "N", "F")]  # 60 molecules
+
+
+@pytest.fixture(autouse=True)
+def few_repeats(monkeypatch):
+    monkeypatch.setattr("gib_nb.train.metrics.REPEATS", 10)
+    monkeypatch.setattr("gib_nb.report.baselines.TREES", 10)
+
+
+def write(path, rows):
+    with (gzip.open if path.suffix == ".gz" else open)(path, "wt", newline="") as file:
+        csv.writer(file).writerows(rows)
+    return path
+
+
+@pytest.fixture
+def activity(tmp_path):
+    "Alcohols are active, amines and fluorides are not; one line is no molecule, and one has no label."
+    rows = [[f"m{i}", smiles, "active" if "O" in smiles else "inactive"] for i, smiles in enumerate(CHAINS)]
+    return write(
+        tmp_path / "activity.csv",
+        [["name", "smiles", "activity"], *rows, ["bad", "C1CC", "active"], ["none", "CCCl", ""]],
+    )
+
+
+def test_from_a_csv_to_a_report_predictions_and_explanations(activity, tmp_path, capsys):
+    run = tmp_path / "run"
+    assert main(["train", str(activity), "--out", str(run), *FEW]) == 0
+    shown = capsys.readouterr().out
+    assert "random forest, Morgan counts" in shown and "same network, no bottleneck" in shown and "ROC-AUC" in shown
+    rejected = list(csv.DictReader(open(run / "rejected.csv")))
+    assert [row["line"] for row in rejected] == ["62", "63"] and all(row["reason"] for row in rejected)
+    metrics = json.loads((run / "metrics.json").read_text())
+    assert metrics["source"] | {"file": ""} == {
+        "file": "",
+        "smiles": "smiles",
+        "targets": ["activity"],
+        "rejected": 2,
+        "duplicates": 0,
+        "conflicts": 0,
+        "standardize": False,
+    }
+    assert metrics["data"]["classes"] == "active 20, inactive 40"
+    table = metrics["metrics"]
+    assert list(table) == [
+        "model",
+        "majority class",
+        "no-edges baseline",
+        "random forest, Morgan counts",
+        "same network, no bottleneck",
+    ]
+    assert table["majority class"]["roc_auc"]["value"] == 0.5 and set(table["model"]["f1"]) == {"value", "low", "high"}
+    report = (run / "report.html").read_text()
+    assert "class active, predicted" in report or "class inactive, predicted" in report
+    assert "balanced accuracy" in report
+    trainer = GIBTrainer.load(run)
+    assert trainer.classes_.tolist() == ["active", "inactive"]
+    library = write(tmp_path / "library.csv", [["smiles"], ["CCCO"], ["nonsense("], ["CCN"]])
+    assert (
+        main(["predict", str(library), "--model", str(run), "--out", str(tmp_path / "out.csv"), "--no-progress"]) == 0
+    )
+    assert "1 of 3 rows without a prediction" in capsys.readouterr().err
+    rows = list(csv.DictReader(open(tmp_path / "out.csv")))
+    assert [row["line"] for row in rows] == ["2", "3", "4"] and rows[1]["reason"] and not rows[1]["prediction"]
+    expected = trainer.predict_proba([molecule_to_data("CCCO"), molecule_to_data("CCN")])
+    assert [float(rows[i]["P(active)"]) for i in (0, 2)] == pytest.approx(expected[:, 0], rel=1e-6)
+    assert {rows[0]["prediction"], rows[2]["prediction"]} <= {"active", "inactive"}
+    assert main(["explain", "CCCO", "--model", str(run), "--no-progress"]) == 0
+    assert "prediction  " + trainer.predict(molecule_to_data("CCCO"))[0] in capsys.readouterr().out
+
+
+def test_five_lines_of_python(activity):
+    data = load_dataset(str(activity))
+    assert data.classes == ("active", "inactive") and data.labels.tolist() == [0 if "O" in s else 1 for s in CHAINS]
+    assert data.source.target_columns == ["activity"] and len(data.source.rejected) == 2
+    trainer = GIBTrainer(epochs=30, pretrain_epochs=25, rampup_epochs=0, lr=0.02, hidden_channels=8, max_restarts=0)
+    trainer.fit(data.train, valid=data.valid, progress=False)
+    assert trainer.score(data.test) == 1
+
+
+def test_several_targets_from_a_file(tmp_path, capsys):
+    rows = [[smiles, int("O" in smiles), "" if i % 3 else int("N" in smiles)] for i, smiles in enumerate(CHAINS)]
+    file = write(tmp_path / "two.csv.gz", [["smiles", "alcohol", "amine"], *rows])
+    assert main(["train", str(file), "--out", str(tmp_path / "no"), *FEW]) == 1
+    assert "alcohol, amine" in capsys.readouterr().err
+    words = ["--target", "alcohol", "amine", "--class-weight", "balanced", "--metric", "roc_auc", *FEW]
+    assert main(["train", str(file), "--out", str(tmp_path / "run"), *words]) == 0
+    metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
+    assert metrics["data"]["targets"] == 2 and metrics["data"]["labels"] == 60 + 20
+    assert main(["predict", str(file), "--model", str(tmp_path / "run"), "--no-progress"]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    heading = next(line for line in shown if line.startswith("line,"))
+    assert heading == "line,smiles,alcohol,amine,P(alcohol=1),P(amine=1),reason"
+    assert main(["explain", "CCCO", "--model", str(tmp_path / "run"), "--no-progress"]) == 0
+
+
+@pytest.mark.parametrize(
+    "values, task, classes",
+    [
+        (["yes", "no"], "classification", ("no", "yes")),
+        (["True", "False"], "classification", ("False", "True")),
+        (["-1", "1"], "classification", (-1, 1)),
+        (["3", "1", "2"], "classification", (1, 2, 3)),
+        (["0.5", "1.25", "3"], "regression", None),
+        ([str(n) for n in range(30)], "regression", None),
+    ],
+    ids=str,
+)
+def test_the_task_is_that_of_the_labels(tmp_path, values, task, classes):
+    rows = [[smiles, values[(7 * i) % len(values)]] for i, smiles in enumerate(CHAINS)]
+    data = load_file(write(tmp_path / "a.csv", [["smiles", "label"], *rows]), target="label")
+    assert (data.task, data.classes) == (task, classes) and f"task: {task}" in data.source.notes
+    assert data.labels[1] == (
+        classes.index(type(classes[0])(values[7 % len(values)]))
+        if classes
+        else pytest.approx(float(values[7 % len(values)]))
+    )
+
+
+def test_a_task_can_be_asked_for(tmp_path):
+    rows = [[smiles, i % 2] for i, smiles in enumerate(CHAINS)]
+    file = write(tmp_path / "a.csv", [["smiles", "label"], *rows])
+    assert load_file(file, target="label").task == "classification"
+    assert load_file(file, target="label", task="regression").task == "regression"
+    words = write(tmp_path / "b.csv", [["smiles", "label"], *[[s, "ab"[i % 2]] for i, s in enumerate(CHAINS)]])
+    with pytest.raises(ValueError, match="numbers for regression in column label .got words"):
+        load_file(words, task="regression")
+    with pytest.raises(ValueError, match="at least two classes in column label .got only 1"):
+        load_file(write(tmp_path / "c.csv", [["smiles", "label"], *[[s, 1] for s in CHAINS]]), target="label")
+
+
+def test_the_same_molecule_is_in_one_part_only(tmp_path):
+    rows = [[smiles, i % 2] for i, smiles in enumerate(CHAINS * 2)] + [["OC", 1], ["OCC", 0]]
+    data = load_file(write(tmp_path / "a.csv", [["smiles", "label"], *rows]), target="label")
+    assert data.source.duplicates == 62
+    parts = {part: {data.source.keys[row] for row in rows} for part, rows in data.split.items()}
+    assert (
+        not parts["train"] & parts["test"]
+        and not parts["train"] & parts["valid"]
+        and not parts["valid"] & parts["test"]
+    )
+    assert sum(map(len, data.split.values())) == 122
+
+
+def test_a_split_by_column_gives_up_duplicates_with_a_reason(tmp_path):
+    part = lambda i: ("train", "train", "train", "valid", "test")[i % 5]
+    rows = [[smiles, i % 2, part(i)] for i, smiles in enumerate(CHAINS)] + [
+        [CHAINS[4], 0, "train"],
+        [CHAINS[3], 1, "train"],
+    ]
+    data = load_file(write(tmp_path / "a.csv", [["smiles", "label", "part"], *rows]), target="label", split="part")
+    assert {name: len(rows) for name, rows in data.split.items()} == {"train": 36, "valid": 12, "test": 12}
+    assert [
+        (row.line, "line 6, which is in test" in row.reason or "line 5, which is in valid" in row.reason)
+        for row in data.source.rejected
+    ] == [(62, True), (63, True)]
+    with pytest.raises(
+        ValueError, match="split as random, scaffold or one of the columns smiles, label, part .got 'fold'"
+    ):
+        load_file(tmp_path / "a.csv", target="label", split="fold")
+
+
+def test_scaffolds_stay_together(tmp_path):
+    rings = ["c1ccccc1", "c1ccncc1", "C1CCCCC1", "c1ccsc1", "C1CCNCC1"]
+    rows = [["C" * n + ring, (n + i) % 2] for i, ring in enumerate(rings) for n in range(1, 11)]
+    data = load_file(write(tmp_path / "a.csv", [["smiles", "label"], *rows]), target="label", split="scaffold")
+    parts = [{data.source.scaffolds[row] for row in rows} for rows in data.split.values()]
+    assert [len(part) for part in parts] == [4, 0, 1] or not (
+        parts[0] & parts[1] or parts[0] & parts[2] or parts[1] & parts[2]
+    )
+
+
+def test_without_duplicates_a_split_is_that_of_split_indices(activity):
+    data = load_file(activity, seed=3)
+    by_hand = split_indices(data.labels, 0.8, 0.1, 3)
+    assert all(np.array_equal(data.split[part], by_hand[part]) for part in by_hand)
+
+
+def test_graphs_of_ones_own(tmp_path, capsys):
+    graphs = [
+        Data(
+            x=torch.full((3, 2), float(i % 2)),
+            edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]),
+            y=torch.tensor([i % 2]),
+        )
+        for i in range(40)
+    ]
+    torch.save(graphs, tmp_path / "mine.pt")
+    assert len(load_dataset(tmp_path / "mine.pt")) == 40
+    run = tmp_path / "run"
+    assert main(["train", str(tmp_path / "mine.pt"), "--out", str(run), *FEW]) == 0
+    capsys.readouterr()
+    assert main(["predict", str(tmp_path / "mine.pt"), "--model", str(run), "--no-progress"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "line,prediction,P(0),P(1),reason" and len(lines) == 41
+    molecules = write(tmp_path / "m.csv", [["smiles"], ["CCO"], ["CCN"]])
+    assert main(["predict", str(molecules), "--model", str(run), "--no-progress"]) == 1
+    assert (
+        "expected a model for graphs with 18 features of each node (got one for 2 features)" in capsys.readouterr().err
+    )
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        (["nowhere.csv"], "nowhere.csv, which is not there"),
+        (["a.csv", "--target", "nothing"], "expected a column named nothing"),
+        (["a.csv", "--split", "fold", "--target", "activity"], "one of the columns name, smiles, activity"),
+        (["a.csv", "--metric", "rmse"], "metric for classification"),
+    ],
+    ids=["no file", "no column", "no split", "other metric"],
+)
+def test_mistakes_are_one_line(activity, tmp_path, monkeypatch, capsys, words, message):
+    monkeypatch.chdir(tmp_path)
+    activity.rename("a.csv")
+    assert main(["train", *words, "--out", "run", *FEW]) == 1
+    text = capsys.readouterr().err.strip().splitlines()[-1]
+    assert text.startswith("gib-nb train: ") and message in text
+
+
+def test_standardized_when_trained_is_standardized_when_predicted(tmp_path, capsys):
+    rows = [[smiles + ".[Na+].[Cl-]", int("O" in smiles)] for smiles in CHAINS]
+    file = write(tmp_path / "salts.csv", [["smiles", "label"], *rows])
+    run = tmp_path / "run"
+    assert (
+        main(["train", str(file), "--target", "label", "--standardize", "--no-baselines", "--out", str(run), *FEW]) == 0
+    )
+    assert main(["predict", str(file), "--model", str(run), "--no-progress"]) == 0
+    shown = capsys.readouterr().out
+    assert ",CO," in shown and "[Na+]" not in shown
+
+
+def test_graphs_of_many_molecules_come_from_the_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("GIB_NB_CACHE", str(tmp_path))
+    monkeypatch.setattr("gib_nb.chem.featurize.SMALL", 10)
+    monkeypatch.setattr("gib_nb.chem.featurize.CHUNK", 25)
+    first = featurize_molecules(CHAINS, progress=False)
+    files = sorted((tmp_path / "molecules").iterdir())
+    assert len(files) == 3
+    monkeypatch.setattr("gib_nb.chem.smiles.molecule_to_data", lambda smiles: pytest.fail("made again"))
+    again = featurize_molecules(CHAINS, progress=False)
+    monkeypatch.undo()
+    plain = [molecule_to_data(smiles) for smiles in CHAINS]
+    for graphs in (first, again):
+        assert [graph.smiles for graph in graphs] == CHAINS
+        assert all(
+            torch.equal(a[name], b[name]) for a, b in zip(graphs, plain) for name in ("x", "edge_index", "edge_attr")
+        )
+    files[0].write_bytes(b"broken")
+    monkeypatch.setenv("GIB_NB_CACHE", str(tmp_path))
+    monkeypatch.setattr("gib_nb.chem.featurize.SMALL", 10)
+    monkeypatch.setattr("gib_nb.chem.featurize.CHUNK", 25)
+    assert torch.equal(featurize_molecules(CHAINS, workers=2, progress=False)[0].x, plain[0].x)
+
+
+def test_nothing_is_lost_where_half_of_the_labels_are_missing(tmp_path):
+    rows = [[smiles, math.pi * i if i % 2 else ""] for i, smiles in enumerate(CHAINS)]
+    data = load_file(write(tmp_path / "a.csv", [["smiles", "value"], *rows]))
+    assert len(data) == 30 and len(data.source.rejected) == 30 and data.task == "regression"
