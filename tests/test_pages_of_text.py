@@ -71,3 +71,21 @@ def test_the_readme_lists_every_notebook():
         name = str(path.relative_to(ROOT))
         if ".ipynb_checkpoints" not in name and "nbs/exercises/" not in name and path.stem != "app":
             assert name in text, name
+
+
+def test_equations_lead_to_what_they_name():
+    "The number of a notebook is that of its file, and a function is in the module whose page is linked."
+    import importlib
+
+    text = (ROOT / "docs" / "equations.md").read_text()
+    assert re.findall(r"\[(\d+)\]\(nbs/(?!\1_)\d\d_", text) == []
+    for number, file in re.findall(r"\[(\d+)\]\((nbs/[^)]*)\)", text):
+        assert (ROOT / file).is_file(), file
+    named = re.findall(r"\[`([\w.]+)`\]\(api/([\w.]+)\.md\)", text)
+    assert len(named) > 10
+    for name, module in named:
+        found = importlib.import_module(f"gib_nb.{module}")
+        for part in name.split("."):
+            found = getattr(found, part)
+        if "." not in name:
+            assert found.__module__ == f"gib_nb.{module}", name
