@@ -22,10 +22,19 @@ from fastcore.basics import patch
 from torch import Tensor
 from torch_geometric.data import Batch, Data
 
-from ..data.spec import DataSpec, PreparedGraphs, graphs_and_labels, prepare_training, read_labels
+from gib_nb.data.spec import (
+    DataSpec,
+    PreparedGraphs,
+    edge_columns,
+    edge_values,
+    graphs_and_labels,
+    prepare_training,
+    read_labels,
+)
 from ..data.validate import iter_graphs, warn_of_unused_fields
 from ..information.estimate import MIEstimate, estimate_mi
-from ..nn.classifiers import call_classifier
+from ..nn.backbones import edges_of
+from ..nn.classifiers import call_classifier, classifier_edge_fields
 from ..nn.gib import GIB
 from .callbacks import EarlyStopping, History, ProgressBar, as_callbacks
 from .checkpoint import BackupAndRestore, fingerprint, weights_hash
@@ -33,7 +42,7 @@ from .collapse import CollapseWarning, RestartOnCollapse, audit_masks, find_idle
 from .config import Frozen, GIBConfig, config_from_dict, config_to_dict, configure, flat_settings
 from .loop import train
 from .migrate import migrate
-from .phases import TrainState, build_model
+from .phases import TrainState, build_model, config_edge_fields
 from .predictions import Predictions, SubgraphExplanation, iter_predictions
 from ..utils.files import load_safetensors, save_safetensors, write_atomically
 from ..utils.reproducible import LocalRandomness, num_threads, threads_for
@@ -136,7 +145,7 @@ class GIBTrainer(GraphEstimator):
         self,
         config: GIBConfig | None = None,  # default: GIBConfig()
         *,
-        model=None,  # a trained graph classifier (x, edge_index, batch) → [N, C] logits or [N, 1] values, to explain it post hoc
+        model=None,  # a trained graph classifier, called and answering as in `call_classifier`, to explain it post hoc
         **settings,  # parts, and single settings, as in `configure`
     ):
         if (
@@ -196,13 +205,14 @@ def fit(
         raise ValueError(
             "expected two-stage training with given classifiers, which then stay as they are while the mask is trained (got a config without)"
         )
-    graphs, (valid, valid_y) = list(iter_graphs(train)), graphs_and_labels(valid, y)
-    warn_of_unused_fields(graphs)
+    given, (valid, valid_y) = list(iter_graphs(train)), graphs_and_labels(valid, y)
     y, valid_y = self._labels_to_learn(y, valid, valid_y)
     prior = self.config.mask.word if self.config.information.closed_form else None
+    taken = lambda spec: config_edge_fields(self.config, spec.in_channels, self.explained_model)
     spec, graphs, valid = prepare_training(
-        graphs, y, valid, valid_y, self.config.seed, prior, renumber=self.explained_model is None
+        given, y, valid, valid_y, self.config.seed, prior, renumber=self.explained_model is None, edges=taken
     )
+    warn_of_unused_fields(given, spec.edge_fields)
     with training_threads(graphs, self.config.optim.batch_size, self.config.encoder.hidden_channels):
         restart = self._attempts(graphs, valid, checkpoint, classifier, progress, as_callbacks(callbacks))
         best = restart.best
@@ -269,19 +279,23 @@ def _predictions_of(model: torch.nn.Module, graphs: list[Data], config: GIBConfi
         raise ValueError(
             f"expected graphs with the features x that the explained model takes (got {'graphs without' if graphs else 'no graph'})"
         )
+    columns = edge_columns(graphs)
+    fields = [name for name in classifier_edge_fields(model) if any(graph.get(name) is not None for graph in graphs)]
     bare = PreparedGraphs(
-        [Data(x=graph.x, edge_index=graph.edge_index, num_nodes=graph.num_nodes) for graph in graphs], None
+        [
+            Data(x=graph.x, edge_index=graph.edge_index, num_nodes=graph.num_nodes).update(
+                {name: edge_values(graph, name, i, columns) for name in fields}
+            )
+            for i, graph in enumerate(graphs)
+        ],
+        None,
     )
     found = torch.cat(
         [
-            call_classifier(model, batch.x, batch.edge_index, batch.batch).cpu()
+            call_classifier(model, batch.x, batch.edge_index, batch.batch, batch.num_graphs, **edges_of(batch)).cpu()
             for batch in bare.batches(config.optim.batch_size, config.device)
         ]
     )
-    if found.dim() != 2 or len(found) != len(graphs):
-        raise ValueError(
-            f"expected a model that answers [{len(graphs)}, C] for {len(graphs)} graphs (got {list(found.shape)})"
-        )
     return (found.argmax(1) if found.size(1) > 1 else found[:, 0]).numpy()
 
 # %% ../../nbs/37_trainer.ipynb #3626d209
