@@ -44,10 +44,17 @@ def _call_form(network: nn.Module) -> tuple[str, str | None] | None:
     keyword = parameters[places[2]].kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
     return ("named", places[2]) if keyword else ("third", None)
 
-
+# %% ../../nbs/28_classifiers.ipynb #f948cc4c
 def classifier_edge_fields(network: nn.Module) -> tuple[str, ...]:
     "Which of edge_attr and edge_weight a graph classifier takes: all where it takes a whole graph."
     return EDGE_FIELDS if (_call_form(network) or ("",))[0] == "graph" else edge_fields(network)
+
+# %% ../../nbs/28_classifiers.ipynb #2ffbbc47
+def _check_needed(network: nn.Module, edges: dict):
+    "ValueError where a network needs edge_attr or edge_weight that is not there."
+    for name, parameter in inspect.signature(network.forward).parameters.items():
+        if name in EDGE_FIELDS and parameter.default is parameter.empty and name not in edges:
+            raise ValueError(f"expected graphs with {name}, which {type(network).__name__} needs (got none)")
 
 # %% ../../nbs/28_classifiers.ipynb #7ab3fce4
 def call_classifier(
@@ -68,13 +75,7 @@ def call_classifier(
         output = network(Batch(x=x, edge_index=edge_index, batch=batch, **edges))
     else:
         edges = edge_inputs(network, **edges)
-        required = [
-            name
-            for name, parameter in inspect.signature(network.forward).parameters.items()
-            if name in EDGE_FIELDS and parameter.default is parameter.empty and name not in edges
-        ]
-        if required:
-            raise ValueError(f"expected graphs with {required[0]}, which {type(network).__name__} takes (got none)")
+        _check_needed(network, edges)
         more = {form[1]: batch} if form[0] == "named" else {}
         output = network(x, edge_index, *(() if more else (batch,)), **more, **edges)
     num_graphs = (int(batch.max()) + 1 if len(batch) else 0) if num_graphs is None else num_graphs
@@ -208,20 +209,8 @@ class ReencodingGIB(MaskedGIB):
             raise ValueError(
                 f"expected at least one classifier, and a list of backbones for several with a module (got classifiers={classifiers!r})"
             )
-        self.classifier = nn.ModuleList(
-            GraphClassifier(
-                in_channels,
-                out_channels,
-                each,
-                hidden_channels,
-                num_layers,
-                dropout,
-                norm,
-                readout,
-                settings.get("edge_channels", 0),
-            )
-            for each in backbones
-        )
+        shared = hidden_channels, num_layers, dropout, norm, readout, settings.get("edge_channels", 0)
+        self.classifier = nn.ModuleList(GraphClassifier(in_channels, out_channels, each, *shared) for each in backbones)
         for each in self.classifier:
             check_message_passing(each.backbone)
 

@@ -8,6 +8,6 @@ BACKBONES = Registry(
 BACKBONES.register("gcn", "torch_geometric.nn.models:GCN")
 BACKBONES.register("graphsage", "torch_geometric.nn.models:GraphSAGE")
 BACKBONES.register("gin", "torch_geometric.nn.models:GIN")
-BACKBONES.register("gat", "torch_geometric.nn.models:GAT")
+BACKBONES.register("gat", "gib_nb.nn.backbones:GAT")
 BACKBONES.register("gine", "gib_nb.nn.backbones:GINE")
 BACKBONES.register("gatv2", "gib_nb.nn.backbones:GATv2")

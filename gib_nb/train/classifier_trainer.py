@@ -7,6 +7,7 @@ __all__ = ['ClassifierConfig', 'build_network', 'network_edge_fields', 'Classifi
 
 # %% ../../nbs/39_classifier_trainer.ipynb #332ee070
 import dataclasses
+import functools
 import inspect
 import math
 from contextlib import nullcontext
@@ -201,8 +202,8 @@ def fit(
 ) -> "ClassifierTrainer":
     "Train; ValueError for graphs that `GIBTrainer` would refuse."
     given, (valid, valid_y) = list(iter_graphs(train_graphs)), graphs_and_labels(valid, y)
-    taken = lambda spec: network_edge_fields(self.config, spec)
-    spec, graphs, valid = prepare_training(given, y, valid, valid_y, self.config.seed, edges=taken)
+    edges = functools.partial(network_edge_fields, self.config)
+    spec, graphs, valid = prepare_training(given, y, valid, valid_y, self.config.seed, edges=edges)
     warn_of_unused_fields(given, spec.edge_fields)
     history, stopping = History(), EarlyStopping()
     with training_threads(graphs, self.config.batch_size, self.config.hidden_channels):
@@ -217,7 +218,7 @@ def fit(
     self.spec, self.model, self.loss = spec, state.model, stopping.best
     return self
 
-
+# %% ../../nbs/39_classifier_trainer.ipynb #e8e6cef9
 @patch
 @torch.no_grad()
 def _logits(self: ClassifierTrainer, graphs) -> Tensor:

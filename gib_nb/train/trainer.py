@@ -22,15 +22,7 @@ from fastcore.basics import patch
 from torch import Tensor
 from torch_geometric.data import Batch, Data
 
-from gib_nb.data.spec import (
-    DataSpec,
-    PreparedGraphs,
-    edge_columns,
-    edge_values,
-    graphs_and_labels,
-    prepare_training,
-    read_labels,
-)
+from ..data.spec import DataSpec, PreparedGraphs, edge_dicts, graphs_and_labels, prepare_training, read_labels
 from ..data.validate import iter_graphs, warn_of_unused_fields
 from ..information.estimate import MIEstimate, estimate_mi
 from ..nn.backbones import edges_of
@@ -208,10 +200,8 @@ def fit(
     given, (valid, valid_y) = list(iter_graphs(train)), graphs_and_labels(valid, y)
     y, valid_y = self._labels_to_learn(y, valid, valid_y)
     prior = self.config.mask.word if self.config.information.closed_form else None
-    taken = lambda spec: config_edge_fields(self.config, spec.in_channels, self.explained_model)
-    spec, graphs, valid = prepare_training(
-        given, y, valid, valid_y, self.config.seed, prior, renumber=self.explained_model is None, edges=taken
-    )
+    more = dict(renumber=self.explained_model is None, edges=self._edge_fields)
+    spec, graphs, valid = prepare_training(given, y, valid, valid_y, self.config.seed, prior, **more)
     warn_of_unused_fields(given, spec.edge_fields)
     with training_threads(graphs, self.config.optim.batch_size, self.config.encoder.hidden_channels):
         restart = self._attempts(graphs, valid, checkpoint, classifier, progress, as_callbacks(callbacks))
@@ -261,6 +251,12 @@ def _attempts(self: GIBTrainer, graphs, valid, checkpoint, classifier, progress,
 
 # %% ../../nbs/37_trainer.ipynb #4f88c5fa
 @patch
+def _edge_fields(self: GIBTrainer, spec: DataSpec) -> tuple[str, ...]:
+    "What the networks take of edge_attr and edge_weight."
+    return config_edge_fields(self.config, spec.in_channels, self.explained_model)
+
+
+@patch
 def _labels_to_learn(self: GIBTrainer, y, valid, valid_y):
     "The labels as they are given, or, with a model to explain, functions that ask that model."
     if self.explained_model is None:
@@ -279,21 +275,15 @@ def _predictions_of(model: torch.nn.Module, graphs: list[Data], config: GIBConfi
         raise ValueError(
             f"expected graphs with the features x that the explained model takes (got {'graphs without' if graphs else 'no graph'})"
         )
-    columns = edge_columns(graphs)
-    fields = [name for name in classifier_edge_fields(model) if any(graph.get(name) is not None for graph in graphs)]
-    bare = PreparedGraphs(
-        [
-            Data(x=graph.x, edge_index=graph.edge_index, num_nodes=graph.num_nodes).update(
-                {name: edge_values(graph, name, i, columns) for name in fields}
-            )
-            for i, graph in enumerate(graphs)
-        ],
-        None,
-    )
+    carried = edge_dicts(graphs, classifier_edge_fields(model))
+    bare = [
+        Data(x=graph.x, edge_index=graph.edge_index, num_nodes=graph.num_nodes, **edges)
+        for graph, edges in zip(graphs, carried)
+    ]
     found = torch.cat(
         [
             call_classifier(model, batch.x, batch.edge_index, batch.batch, batch.num_graphs, **edges_of(batch)).cpu()
-            for batch in bare.batches(config.optim.batch_size, config.device)
+            for batch in PreparedGraphs(bare, None).batches(config.optim.batch_size, config.device)
         ]
     )
     return (found.argmax(1) if found.size(1) > 1 else found[:, 0]).numpy()
