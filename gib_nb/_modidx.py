@@ -2126,6 +2126,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                      'gib_nb.nn.backbones.GAT.init_conv': ('backbones.html#gat.init_conv', 'gib_nb/nn/backbones.py'),
                                      'gib_nb.nn.backbones.GATv2': ('backbones.html#gatv2', 'gib_nb/nn/backbones.py'),
                                      'gib_nb.nn.backbones.GINE': ('backbones.html#gine', 'gib_nb/nn/backbones.py'),
+                                     'gib_nb.nn.backbones.GINE.__init__': ('backbones.html#gine.__init__', 'gib_nb/nn/backbones.py'),
+                                     'gib_nb.nn.backbones.GINE.forward': ('backbones.html#gine.forward', 'gib_nb/nn/backbones.py'),
                                      'gib_nb.nn.backbones.GINE.init_conv': ('backbones.html#gine.init_conv', 'gib_nb/nn/backbones.py'),
                                      'gib_nb.nn.backbones.GraphClassifier': ('backbones.html#graphclassifier', 'gib_nb/nn/backbones.py'),
                                      'gib_nb.nn.backbones.GraphClassifier.__init__': ( 'backbones.html#graphclassifier.__init__',

@@ -16,7 +16,7 @@ from typing import Final
 import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
-from torch_geometric.nn import GATConv, GATv2Conv, GINEConv, models
+from torch_geometric.nn import GATConv, GATv2Conv, GINEConv, MessagePassing, models
 from torch_geometric.utils import scatter
 
 from ..data.validate import EDGE_FIELDS
@@ -45,9 +45,18 @@ def evaluation_mode(
 
 # %% ../../nbs/24_backbones.ipynb #ecc92209
 class GINE(models.GIN):
-    "PyG's `GIN` whose messages carry the features of the edges, by `GINEConv`; without `edge_dim` it is GIN."
+    "PyG's `GIN` whose messages carry the features of the edges, by `GINEConv`, after a linear layer that gives the nodes the width of the others, as in Hu et al.; without `edge_dim` it is GIN."
 
     supports_edge_attr: Final[bool] = True
+
+    def __init__(self, in_channels, hidden_channels, num_layers, *sizes, edge_dim=None, **options):
+        width = in_channels if edge_dim is None else hidden_channels
+        super().__init__(width, hidden_channels, num_layers, *sizes, edge_dim=edge_dim, **options)
+        self.in_channels = in_channels
+        self.node_encoder = nn.Identity() if edge_dim is None else nn.Linear(in_channels, hidden_channels)
+
+    def forward(self, x, edge_index, *more, **edges):
+        return super().forward(self.node_encoder(x), edge_index, *more, **edges)
 
     def init_conv(self, in_channels, out_channels, edge_dim=None, **kwargs):
         conv = super().init_conv(in_channels, out_channels, **kwargs)
@@ -56,6 +65,10 @@ class GINE(models.GIN):
 # %% ../../nbs/24_backbones.ipynb #140713e6
 class MaskedAttention:
     "For PyG's attention layers: a masked edge has no part in the attention weights of the others either, so that mask 0 is the graph without the edge."
+
+    propagate = (
+        MessagePassing.propagate
+    )  # a subclass would inherit the compiled one of its parent, which knows no masks
 
     def explain_message(self, inputs, alpha, index, dim_size):
         through = super().explain_message

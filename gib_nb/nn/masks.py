@@ -101,6 +101,9 @@ def edge_mask_context(module: nn.Module, mask: Tensor, edge_index: Tensor):
         1,
     )
     set_masks(module, mask * outer, edge_index, apply_sigmoid=False)
+    for layer in before:
+        if layer.explain and layer.propagate.__module__.endswith("_propagate"):
+            layer.propagate = MessagePassing.propagate.__get__(layer)  # see below
     try:
         yield
     finally:
