@@ -4,9 +4,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 from torch_geometric.data import Batch, Data
-from torch_geometric.nn import GCNConv, Sequential
+from torch_geometric.nn import GATConv, GATv2Conv, GCNConv, GINEConv, Sequential
+from torch_geometric.nn.models import PNA
 
-from gib_nb.nn.backbones import CustomBackbone, check_batch, make_backbone, readout
+from gib_nb.nn.backbones import CustomBackbone, call_network, check_batch, edge_fields, make_backbone, readout
+from gib_nb.nn.masks import masked_forward
 from gib_nb.nn.registry import BACKBONES
 
 NONE = torch.zeros(2, 0, dtype=torch.long)
@@ -288,3 +290,154 @@ def test_check_batch_without_a_vector():
     batch, graphs = check_batch(None, 3)
     assert batch.tolist() == [0, 0, 0] and graphs == 1
     assert check_batch(torch.zeros(0, dtype=torch.long), 0, 4)[1] == 4
+
+
+# --- what the edges carry
+
+GRAPH = features(6), torch.tensor([[0, 1, 1, 2, 3, 4, 2, 2], [1, 0, 2, 1, 4, 3, 2, 5]])
+BONDS = torch.randn(8, 3, generator=torch.Generator().manual_seed(7))
+READERS = ["gat", "gine", "gatv2"]
+
+
+@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("layers", [1, 3])
+def test_edge_features_change_the_embeddings_of_those_that_hear_them(name, layers):
+    module = seeded(name, 5, 8, layers, edge_channels=3).eval()
+    assert edge_fields(module) == ("edge_attr",)
+    out, other = (
+        call_network(module, *GRAPH, edge_attr=attr) for attr in (BONDS, BONDS * torch.arange(8)[:, None].eq(0))
+    )
+    changed = (out - other).abs().amax(1) > 1e-6
+    assert changed[:3].all() or layers == 1
+    torch.testing.assert_close(
+        seeded(name, 5, 8, edge_channels=3).eval()(GRAPH[0][:3], NONE, edge_attr=BONDS[:0]).shape, torch.Size([3, 8])
+    )
+
+
+@pytest.mark.parametrize("name", BACKBONES)
+def test_backbones_ignore_what_they_cannot_take(name):
+    "Without edge features, and by name, all are as they were; an edge weight reaches gcn alone."
+    module = trained(name)
+    plain = module(*GRAPH)
+    assert torch.equal(call_network(module, *GRAPH, edge_attr=BONDS), plain)
+    weighted = call_network(module, *GRAPH, edge_weight=torch.arange(1.0, 9))
+    assert torch.equal(weighted, plain) == (name != "gcn")
+
+
+def test_gine_without_edge_features_is_gin():
+    one, other = (seeded(name, 5, 8).eval() for name in ("gin", "gine"))
+    assert torch.equal(one(*GRAPH), other(*GRAPH)) and list(one.state_dict()) == list(other.state_dict())
+
+
+def test_gcn_with_weights_is_that_of_pyg():
+    module, weight = seeded("gcn", 5, 8, 1, norm=None).eval(), torch.arange(1.0, 9)
+    torch.testing.assert_close(
+        call_network(module, *GRAPH, edge_weight=weight), module.convs[0](*GRAPH, edge_weight=weight)
+    )
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_attention_and_sums_are_those_of_pyg(name):
+    "But for self-loops, which have zeros for edge features."
+    module = seeded(name, 5, 8, 1, edge_channels=3).eval()
+    conv = module.convs[0]
+    theirs = {
+        "gine": lambda: GINEConv(conv.nn, edge_dim=3),
+        "gat": lambda: GATConv(5, 2, heads=4, edge_dim=3, fill_value=0.0),
+        "gatv2": lambda: GATv2Conv(5, 2, heads=4, edge_dim=3, fill_value=0.0),
+    }[name]()
+    theirs.load_state_dict(conv.state_dict())
+    x = module.node_encoder(GRAPH[0]) if name == "gine" else GRAPH[0]
+    torch.testing.assert_close(module(*GRAPH, edge_attr=BONDS), theirs(x, GRAPH[1], edge_attr=BONDS))
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("name", READERS)
+def test_a_closed_edge_is_no_edge_and_an_open_mask_no_mask(name, layers):
+    "Also where there are self-loops and more than one closed edge at a node."
+    module = seeded(name, 5, 8, layers, edge_channels=3).eval()
+    kept = torch.tensor([1.0, 1, 0, 0, 0, 1, 1, 0])
+    through = masked_forward(kept, module, *GRAPH, edge_attr=BONDS)
+    loops = GRAPH[1][0] == GRAPH[1][1]
+    cut = kept.bool() | loops
+    torch.testing.assert_close(through, module(GRAPH[0], GRAPH[1][:, cut], edge_attr=BONDS[cut]))
+    torch.testing.assert_close(
+        masked_forward(torch.ones(8), module, *GRAPH, edge_attr=BONDS), module(*GRAPH, edge_attr=BONDS)
+    )
+    other = BONDS.clone()
+    other[~cut] = 9.0
+    torch.testing.assert_close(masked_forward(kept, module, *GRAPH, edge_attr=other), through)
+    mask = torch.full((8,), 0.5, requires_grad=True)
+    masked_forward(mask, module, *GRAPH, edge_attr=BONDS).square().sum().backward()
+    assert mask.grad[~loops].abs().gt(0).sum() > 4
+
+
+def test_an_open_mask_is_no_mask_in_training_either():
+    module = seeded("gatv2", 5, 8, 2, dropout=0.4, edge_channels=3).train()
+    outs = []
+    for mask in (None, torch.ones(8)):
+        torch.manual_seed(1)
+        outs.append(masked_forward(mask, module, *GRAPH, edge_attr=BONDS))
+    torch.testing.assert_close(*outs)
+
+
+class Weighed(nn.Module):
+    "Takes both, by arguments."
+
+    out_channels = 5
+
+    def forward(self, x, edge_index, edge_weight=None, edge_attr=None):
+        messages = x[edge_index[0]]
+        if edge_attr is not None:
+            messages = messages + edge_attr.sum(1, keepdim=True)
+        if edge_weight is not None:
+            messages = messages * edge_weight[:, None]
+        return torch.zeros_like(x).index_add(0, edge_index[1], messages)
+
+
+class States(Weighed):
+    supports_edge_attr = False
+
+
+@pytest.mark.parametrize(
+    "network, fields",
+    [
+        (Weighed(), ("edge_attr", "edge_weight")),
+        (States(), ("edge_weight",)),
+        (lambda x, edge_index, edge_attr=None: x, ("edge_attr",)),
+        (lambda x, edge_index: x, ()),
+        (GCNConv(5, 8), ("edge_weight",)),
+        (GATv2Conv, ("edge_attr",)),
+        (PNA, ("edge_attr",)),
+        (
+            Sequential(
+                "x, edge_index, edge_attr", [(GINEConv(nn.Linear(5, 8), edge_dim=3), "x, edge_index, edge_attr -> x")]
+            ),
+            ("edge_attr",),
+        ),
+        (torch.add, ()),
+    ],
+)
+def test_what_a_network_takes_is_told(network, fields):
+    assert edge_fields(network) == fields
+
+
+def test_a_network_of_ones_own_gets_what_it_takes():
+    weight = torch.arange(8.0)
+    for module in (make_backbone(Weighed(), 5, edge_channels=3), make_backbone(Weighed().forward, 5, out_channels=5)):
+        out = call_network(module, *GRAPH, edge_attr=BONDS, edge_weight=weight)
+        torch.testing.assert_close(out, Weighed()(*GRAPH, weight, BONDS))
+    out = call_network(make_backbone(States(), 5), *GRAPH, edge_attr=BONDS, edge_weight=weight)
+    torch.testing.assert_close(out, Weighed()(*GRAPH, weight))
+
+
+@pytest.mark.parametrize("channels, text", [(4, r"edge_attr \[E, 4\]"), (0, "expected a backbone that accepts")])
+def test_a_network_for_other_edge_features_is_refused(channels, text):
+    with pytest.raises(ValueError, match=text):
+        make_backbone(GINEConv(nn.Sequential(nn.Linear(5, 8)), edge_dim=3), 5, out_channels=8, edge_channels=channels)
+
+
+@pytest.mark.parametrize("wrong", [-1, 2.0, None])
+def test_bad_edge_channels(wrong):
+    with pytest.raises(ValueError, match="edge_channels"):
+        make_backbone("gine", 5, edge_channels=wrong)

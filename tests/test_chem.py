@@ -146,7 +146,14 @@ def slow_graph(smiles):
     for a in mol.GetAtoms():
         for b in mol.GetAtoms():
             if bond := mol.GetBondBetweenAtoms(a.GetIdx(), b.GetIdx()):
-                edges[a.GetIdx(), b.GetIdx()] = [int(str(bond.GetBondType()).lower() == name) for name in BOND_FEATURES]
+                row = dict.fromkeys(BOND_FEATURES, 0)
+                if (kind := str(bond.GetBondType()).lower()) in BOND_FEATURES[:4]:
+                    row[kind] = 1
+                row["conjugated"] = int(bond.GetIsConjugated())
+                row["in ring"] = int(any(bond.GetIdx() in ring for ring in mol.GetRingInfo().BondRings()))
+                if str(bond.GetStereo())[-1] in "ZE" and str(bond.GetStereo()) != "STEREONONE":
+                    row[str(bond.GetStereo())[-1]] = 1
+                edges[a.GetIdx(), b.GetIdx()] = list(row.values())
     return rows, edges
 
 
@@ -171,9 +178,16 @@ def test_one_atom_has_an_edge_tensor_of_the_right_shape_and_batches():
     )
     single = molecule_to_data("C")
     assert (
-        single.edge_index.shape == (2, 0) and single.edge_index.dtype == torch.long and single.edge_attr.shape == (0, 4)
+        single.edge_index.shape == (2, 0) and single.edge_index.dtype == torch.long and single.edge_attr.shape == (0, 8)
     )
     assert batch.num_graphs == 4 and batch.x.shape == (7, len(ATOM_FEATURES)) and "y" not in single
+
+
+def test_bonds_say_on_which_side_of_a_double_bond_the_chains_are():
+    sides = [BOND_FEATURES.index(side) for side in "ZE"]
+    found = {s: molecule_to_data(s).edge_attr[:, sides].amax(0).tolist() for s in ("F/C=C/F", r"F/C=C\F", "FC=CF")}
+    assert list(found.values()) == [[0, 1], [1, 0], [0, 0]]
+    assert BOND_FEATURES[:4] == ("single", "double", "triple", "aromatic")
 
 
 def test_chlorine_is_not_carbon_and_bromine_not_boron():

@@ -10,13 +10,14 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.explain import Explainer
 from torch_geometric.explain.algorithm.utils import set_masks
 from torch_geometric.explain.metric import fidelity
-from torch_geometric.nn import GIN, SimpleConv
+from torch_geometric.nn import GIN, GINEConv, SAGEConv, SimpleConv, global_add_pool
 
 from gib_nb.data.spec import prepare_training
 from gib_nb.data.synthetic import motif_dataset
 from gib_nb.experiments.explainers import fit_classifier, symmetrize
 from gib_nb.explain.pyg import GIBExplainer, GraphPredictor
-from gib_nb.nn.classifiers import PostHocGIB, ReencodingGIB
+from gib_nb.nn.backbones import edges_of
+from gib_nb.nn.classifiers import PostHocGIB, ReencodingGIB, call_classifier
 from gib_nb.nn.gib import FeatureEncoder
 from gib_nb.nn.masks import (
     EdgeGenerator,
@@ -28,11 +29,13 @@ from gib_nb.nn.masks import (
 )
 from gib_nb.train.callbacks import History
 from gib_nb.train.checkpoint import fingerprint
+from gib_nb.train.classifier_trainer import ClassifierTrainer
 from gib_nb.train.config import configure, decoupled_config
 from gib_nb.train.loop import train_epoch
 from gib_nb.train.phases import TrainState, prior_kl
 from gib_nb.train.trainer import GIBTrainer
 from gib_nb.utils.reproducible import LocalRandomness
+from tests.training import bond_graphs, caught, same_state
 
 PATH = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
 SMALL = dict(hidden_channels=8, max_restarts=0, batch_size=16)
@@ -524,3 +527,289 @@ def test_it_finds_the_edge_that_makes_the_label():
         .mean()
         > 0.95
     )
+
+
+# ---- what the edges carry
+
+BONDS = dict(hidden_channels=16, batch_size=20, lr=0.01, max_restarts=0, epochs=20, pretrain_epochs=14)
+JOINT = BONDS | dict(rampup_epochs=2, num_steps=3, alpha=0.03, beta=0.01)
+
+
+@pytest.fixture(scope="module")
+def bonds():
+    return bond_graphs(120)
+
+
+def of_bonds(graphs, **settings):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return GIBTrainer(**settings).fit(graphs[:80], valid=graphs[80:100], progress=False)
+
+
+@pytest.mark.parametrize("classifier", ["pooled", "reencode"])
+@pytest.mark.parametrize("mask_on", ["nodes", "edges"])
+@pytest.mark.parametrize("encoder", ["gine", "gatv2"])
+def test_labels_that_only_the_edges_know(encoder, mask_on, classifier, bonds, tmp_path):
+    trainer = of_bonds(bonds, encoder=encoder, mask_on=mask_on, classifier=classifier, **JOINT)
+    assert trainer.score(bonds[100:]) > 0.9 and trainer.spec.edge_channels == 2
+    assert trainer.audit["empty"] < 0.7  # no edge, no label
+    trainer.save(tmp_path)
+    again = GIBTrainer.load(tmp_path)
+    assert again.spec == trainer.spec and (again.predict_proba(bonds[100:]) == trainer.predict_proba(bonds[100:])).all()
+    explained = trainer.explain(bonds[100:104])
+    assert [len(e.edge_mask) for e in explained] == [12] * 4
+
+
+def test_networks_without_edge_features_cannot_know(bonds):
+    trainer, said = caught(
+        lambda: GIBTrainer(encoder="gin", **JOINT | dict(epochs=17)).fit(
+            bonds[:80], valid=bonds[80:100], progress=False
+        )
+    )
+    assert trainer.score(bonds[100:]) < 0.7 and trainer.spec.edge_channels == 0
+    assert [str(each.message) for each in said if "not used" in str(each.message)] == [
+        "not used: edge_attr (2 columns); the networks read x and edge_index"
+    ]
+    bare = [Data(x=graph.x, edge_index=graph.edge_index) for graph in bonds]
+    assert (trainer.predict(bare) == trainer.predict(bonds)).all()
+
+
+def test_graphs_with_other_edges_than_in_training_are_refused(bonds):
+    trainer = of_bonds(bonds, encoder="gine", **JOINT | dict(epochs=17))
+    for change, got in (
+        (lambda edges: edges[:, :1], r"shape \[12, 2\] .got \[12, 1\]"),
+        (lambda edges: None, "as other graphs have .got none"),
+    ):
+        wrong = [graph.clone() for graph in bonds[:4]]
+        wrong[2].edge_attr = change(wrong[2].edge_attr)
+        for use in (trainer.predict, trainer.explain, trainer.apply, trainer.score):
+            with pytest.raises(ValueError, match=f"graph 2: expected edge_attr.*{got}"):
+                use(wrong)
+
+
+def test_two_stages_with_edge_features(bonds):
+    config = decoupled_config(
+        encoder="gine",
+        **BONDS | dict(epochs=32, pretrain_epochs=20, finetune_epochs=4, num_classifiers=2, generator_num_layers=1),
+    )
+    trainer = of_bonds(bonds, config=config)
+    assert trainer.score(bonds[100:]) > 0.9
+    assert all("lin.weight" in " ".join(each.state_dict()) for each in trainer.model.classifier)
+
+
+@pytest.mark.parametrize("module", [True, False])
+def test_an_encoder_of_ones_own_reads_the_edges(module, bonds):
+    class Mine(nn.Module):
+        out_channels = 16
+
+        def __init__(self, in_channels):
+            super().__init__()
+            self.conv, self.out = GINEConv(nn.Linear(in_channels, 16), edge_dim=2), nn.Linear(16, 16)
+
+        def forward(self, x, edge_index, edge_attr):
+            return self.out(self.conv(x, edge_index, edge_attr).relu())
+
+    torch.manual_seed(0)
+    trainer = of_bonds(
+        bonds, encoder=lambda in_channels: Mine(in_channels), classifier="reencode" if module else "pooled", **JOINT
+    )
+    assert trainer.spec.edge_channels == 2 and trainer.score(bonds[100:]) > 0.9
+    with pytest.raises(ValueError, match="expected a backbone that accepts"):
+        of_bonds([Data(x=g.x, edge_index=g.edge_index, y=g.y) for g in bonds], encoder=Mine, **JOINT)
+
+
+def test_edge_weights_reach_gcn(bonds):
+    "The weight of the marked edge is 3, of the others 1."
+    graphs = [Data(x=g.x, edge_index=g.edge_index, y=g.y, edge_weight=1 + 2 * g.edge_attr[:, 1]) for g in bonds]
+    trainer = of_bonds(graphs, encoder="gcn", **JOINT)
+    assert trainer.spec.edge_weight and trainer.score(graphs[100:]) > 0.9
+    plain = ClassifierTrainer("gcn", hidden_channels=16, epochs=40, lr=0.01, batch_size=20).fit(
+        graphs[:80], valid=graphs[80:100]
+    )
+    assert plain.spec.edge_weight and plain.score(graphs[100:]) > 0.9
+    attentive = ClassifierTrainer("att_pool", hidden_channels=8, epochs=2).fit(graphs[:80], valid=graphs[80:100])
+    assert attentive.spec.edge_weight
+    assert (
+        not ClassifierTrainer("sort_pool", hidden_channels=8, epochs=2)
+        .fit(graphs[:80], valid=graphs[80:100])
+        .spec.edge_weight
+    )
+
+
+@pytest.mark.parametrize("encoder", ["gine", "gatv2"])
+def test_a_checkpoint_resumes_with_edge_features(encoder, bonds, tmp_path):
+    settings = dict(
+        encoder=encoder,
+        classifier="reencode",
+        **JOINT | dict(epochs=6, pretrain_epochs=2, rampup_epochs=2, dropout=0.2),
+    )
+
+    def stop(losses, seen=[]):
+        seen.append(1)
+        if len(seen) == 9:
+            raise KeyboardInterrupt
+
+    fit = lambda **more: GIBTrainer(**settings).fit(bonds[:80], valid=bonds[80:100], progress=False, **more)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        whole = fit()
+        with pytest.raises(KeyboardInterrupt):
+            fit(checkpoint=tmp_path / "run", callbacks=stop)
+        resumed = fit(checkpoint=tmp_path / "run")
+    assert same_state(whole.model, resumed.model)
+    other = [graph.clone() for graph in bonds[:80]]
+    other[0].edge_attr = other[0].edge_attr.flip(1)
+    with pytest.raises(ValueError, match="expected a checkpoint of this config and these graphs"):
+        GIBTrainer(**settings).fit(other, valid=bonds[80:100], progress=False, checkpoint=tmp_path / "run")
+
+
+# ---- models of others, called in their own way
+
+
+class Theirs(nn.Module):
+    "With edge features, in the order of many examples of PyG."
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.out = GINEConv(nn.Sequential(nn.Linear(3, 16), nn.ReLU()), edge_dim=2), nn.Linear(16, 2)
+
+    def logits(self, x, edge_index, edge_attr, batch):
+        return self.out(global_add_pool(self.conv(x, edge_index, edge_attr), batch))
+
+    def forward(self, x, edge_index, edge_attr, batch):
+        return self.logits(x, edge_index, edge_attr, batch)
+
+
+class Log(Theirs):
+    def forward(self, x, edge_index, batch, edge_attr=None):
+        return self.logits(x, edge_index, edge_attr, batch).log_softmax(1)
+
+
+class OfData(Theirs):
+    def forward(self, data):
+        return self.logits(data.x, data.edge_index, data.edge_attr, data.batch)
+
+
+class Third(Theirs):
+    def forward(self, nodes, edges, edge_attr, number):
+        return self.logits(nodes, edges, edge_attr, number), nodes
+
+
+class NodesFirst(Theirs):
+    def forward(self, x, edge_index, edge_attr, *, batch):
+        return x, self.logits(x, edge_index, edge_attr, batch)
+
+
+@pytest.fixture(scope="module")
+def theirs(bonds):
+    with LocalRandomness(0):
+        model = Theirs()
+    batch, optimizer = Batch.from_data_list(bonds[:80]), torch.optim.Adam(model.parameters(), 0.02)
+    for _ in range(150):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(batch.x, batch.edge_index, batch.edge_attr, batch.batch), batch.y).backward()
+        optimizer.step()
+    return model.eval()
+
+
+@pytest.mark.parametrize("kind", [Theirs, Log, OfData, Third, NodesFirst])
+def test_models_with_edge_features_are_explained(kind, theirs, bonds, tmp_path):
+    model = kind()
+    model.load_state_dict(theirs.state_dict())
+    batch = Batch.from_data_list(bonds[100:])
+    logits = theirs(batch.x, batch.edge_index, batch.edge_attr, batch.batch)
+    assert (logits.argmax(1) == batch.y).float().mean() > 0.9
+    found = call_classifier(model, batch.x, batch.edge_index, batch.batch, **edges_of(batch))
+    torch.testing.assert_close(found.softmax(1), logits.softmax(1))
+    unlabeled = [Data(x=g.x, edge_index=g.edge_index, edge_attr=g.edge_attr) for g in bonds]
+    trainer = of_bonds(unlabeled, model=model, encoder="gine", **JOINT | dict(epochs=20, pretrain_epochs=2))
+    assert (trainer.predict(unlabeled[100:]) == batch.y.numpy()).mean() > 0.9
+    trainer.save(tmp_path)
+    again = GIBTrainer.load(tmp_path, model=model)
+    assert (again.predict(unlabeled) == trainer.predict(unlabeled)).all()
+    blind = of_bonds(
+        unlabeled, model=model, encoder="gin", **JOINT | dict(epochs=3, pretrain_epochs=1, rampup_epochs=1)
+    )
+    assert blind.spec.edge_channels == 2  # the model reads them, the mask does not
+    with pytest.raises(ValueError, match="edge_attr"):
+        trainer.predict([Data(x=g.x, edge_index=g.edge_index) for g in bonds])
+
+
+def test_a_model_that_needs_edge_features_says_so(theirs, bonds):
+    with pytest.raises(ValueError, match="expected graphs with edge_attr, which Theirs needs .got none"):
+        of_bonds([Data(x=g.x, edge_index=g.edge_index) for g in bonds], model=theirs, **JOINT)
+
+
+@pytest.mark.parametrize(
+    "answer, expected",
+    [
+        (lambda n, g: torch.ones(g), (2, 1)),
+        (lambda n, g: torch.ones(g, 1), (2, 1)),
+        (lambda n, g: torch.ones(g, 3), (2, 3)),
+        (lambda n, g: (torch.ones(n, 4), torch.ones(g, 3)), (2, 3)),
+        (lambda n, g: [torch.ones(g, 3), torch.ones(g, 8)], (2, 3)),
+        (lambda n, g: torch.ones(g, 3, dtype=torch.long), "int64 .2, 3."),
+        (lambda n, g: torch.ones(n, 3), r"float32 .5, 3."),
+        (lambda n, g: torch.ones(g, 3, 1), r"float32 .2, 3, 1."),
+        (lambda n, g: {"logits": torch.ones(g, 3)}, "got dict"),
+        (lambda n, g: None, "got NoneType"),
+        (lambda n, g: (), "got nothing"),
+    ],
+)
+def test_answers_that_can_be_read_off(answer, expected):
+    class Answers(nn.Module):
+        def forward(self, x, edge_index, batch):
+            return answer(len(x), int(batch.max()) + 1)
+
+    graph = features(5), PATH, torch.tensor([0, 0, 0, 0, 1])
+    if isinstance(expected, tuple):
+        assert call_classifier(Answers(), *graph).shape == expected
+    else:
+        with pytest.raises(
+            ValueError, match=f"logits .N, C., or of values .N. or .N, 1..*for N = 2 graphs.*{expected}"
+        ):
+            call_classifier(Answers(), *graph)
+
+
+def test_one_graph_may_be_squeezed():
+    class Squeezed(nn.Module):
+        def forward(self, data):
+            return torch.ones(data.num_graphs, 3).squeeze()
+
+    graph = features(4), PATH, torch.zeros(4, dtype=torch.long)
+    assert call_classifier(Squeezed(), *graph).shape == (1, 3)
+
+
+def test_pyg_gets_edge_features_too(bonds):
+    trainer = of_bonds(bonds, encoder="gine", **JOINT | dict(epochs=17))
+    graph = bonds[100]
+    model = GraphPredictor(trainer)
+    torch.testing.assert_close(
+        model(graph.x, graph.edge_index, edge_attr=graph.edge_attr), trainer.explain(graph).prediction
+    )
+    explainer = Explainer(
+        model,
+        GIBExplainer(trainer),
+        explanation_type="model",
+        node_mask_type="object",
+        edge_mask_type="object",
+        model_config=dict(mode="multiclass_classification", task_level="graph", return_type="raw"),
+    )
+    found = explainer(graph.x, graph.edge_index, edge_attr=graph.edge_attr)
+    torch.testing.assert_close(found.edge_mask, trainer.explain(graph).edge_mask)
+    with pytest.raises(ValueError, match="expected edge_attr of shape .12, 2."):
+        model(graph.x, graph.edge_index)
+
+
+def test_a_mask_reaches_layers_derived_from_those_of_pyg():
+    class Derived(SAGEConv):
+        pass
+
+    SAGEConv(3, 4)(features(), PATH)  # compiled before
+    layer = Derived(3, 4)
+    whole = layer(features(), PATH)
+    kept = torch.tensor([1.0, 1, 0, 0, 0, 0])
+    torch.testing.assert_close(masked_forward(0 * kept, layer, features(), PATH), layer(features(), PATH[:, :0]))
+    for _ in range(2):
+        assert torch.equal(layer(features(), PATH), whole)
+        torch.testing.assert_close(masked_forward(torch.ones(6), layer, features(), PATH), whole)

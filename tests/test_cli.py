@@ -157,7 +157,7 @@ def test_options_are_those_of_the_configuration(capsys):
         "--seed N",
         "(default: 0)",
         "--prior-prob X prior probability to be in the subgraph, between 0 and 1; with --information prior (default: 0.5)",
-        "--encoder {gcn,graphsage,gin,gat}",
+        "--encoder {gcn,graphsage,gin,gat,gine,gatv2}",
         "--classifier {pooled,reencode}",
         "--num-classifiers N",
         "with --classifier reencode (default: 1)",

@@ -320,7 +320,9 @@ def test_one_phase_or_several():
 
 
 def test_an_encoder_is_a_name_or_a_function():
-    with pytest.raises(ValueError, match="Encoder.name to be one of gcn, graphsage, gin, gat, or a function"):
+    with pytest.raises(
+        ValueError, match="Encoder.name to be one of gcn, graphsage, gin, gat, gine, gatv2, or a function"
+    ):
         Encoder("custom")
     for module in (GCNConv(3, 6), Encode()):
         with pytest.raises(TypeError, match=r"function in_channels → module.*got the module \w+ itself"):

@@ -590,17 +590,17 @@ def test_models_in_their_own_order_are_explained(trees, kind):
 
 
 def test_models_that_cannot_be_asked_are_named():
-    class OfBatch(nn.Module):
-        def forward(self, batch):
-            return batch
+    class OfEdges(nn.Module):
+        def forward(self, x, edge_index):
+            return x
 
     class Dictionary(PyGOrder):
         def forward(self, x, edge_index, batch):
             return {"logits": x}
 
     graph = torch.ones(2, 10), torch.tensor([[0], [1]]), torch.zeros(2, dtype=torch.long)
-    with pytest.raises(ValueError, match=r"model\(x, edge_index, batch\)"):
-        call_classifier(OfBatch(), *graph)
+    with pytest.raises(ValueError, match=r"model\(x, edge_index, batch\), or as model\(data\)"):
+        call_classifier(OfEdges(), *graph)
     with pytest.raises(ValueError, match="returns a tensor"):
         call_classifier(Dictionary(), *graph)
 

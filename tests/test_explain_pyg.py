@@ -313,7 +313,7 @@ def test_a_checkpoint_resumes(trees, theirs, tmp_path):
             None,
             "features x that the explained model takes",
         ),
-        (None, lambda x, edge_index, batch: x, "expected a model that answers"),
+        (None, lambda x, edge_index, batch: x, "expected a model that returns a tensor of logits"),
     ],
 )
 def test_what_cannot_be_asked(trees, theirs, graphs, model, words):

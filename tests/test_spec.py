@@ -308,3 +308,104 @@ def test_graphs_that_were_prepared_without_labels_have_none(trained):
         trained.spec.prepare(graphs, labels=True)
     with pytest.raises(ValueError, match="among the classes of training, a, b .got 7"):
         DataSpec("classification", 2, 3, classes=("a", "b")).prepare(make_graphs(3, y=lambda label: torch.tensor([7])))
+
+
+# ---- what the edges carry
+
+
+def with_edges(graphs, **fields):
+    "The graphs with fields that are functions of the number of edges."
+    return [graph.clone().update({name: make(graph.num_edges) for name, make in fields.items()}) for graph in graphs]
+
+
+@pytest.mark.parametrize(
+    "field, make, shape, dtype",
+    [
+        ("edge_attr", lambda e: torch.ones(e, 2), (2,), None),
+        ("edge_attr", lambda e: torch.ones(e, 2, dtype=torch.long), (2,), None),
+        ("edge_attr", lambda e: torch.ones(e, 2, dtype=torch.bool), (2,), None),
+        ("edge_attr", lambda e: torch.ones(e, dtype=torch.double), (1,), None),
+        ("edge_weight", lambda e: torch.arange(e), (), None),
+        ("edge_weight", lambda e: torch.ones(e, dtype=torch.half), (), None),
+    ],
+)
+def test_what_edges_carry_becomes_single_precision(field, make, shape, dtype):
+    graphs = with_edges(make_graphs(), **{field: make})
+    spec, train, _ = prepare_training(graphs[:18], valid=graphs[18:], edges=("edge_attr", "edge_weight"))
+    assert spec.edge_fields == (field,) and spec.edge_channels == (shape[0] if shape else 0)
+    for graph, given in zip(train, graphs):
+        assert graph[field].dtype == torch.float and graph[field].shape == (given.num_edges, *shape)
+        assert torch.equal(graph[field], make(given.num_edges).reshape(-1, *shape).float())
+    again = spec.prepare(graphs[:3])
+    assert all(torch.equal(a[field], b[field]) for a, b in zip(again, train))
+
+
+@pytest.mark.parametrize(
+    "field, wrong, text",
+    [
+        ("edge_attr", None, r"edge_attr of shape \[8, 2\], as other graphs have .got none"),
+        ("edge_attr", "x", "got str"),
+        ("edge_attr", torch.ones(8, 3), r"edge_attr with numbers of shape \[8, 2\] .got \[8, 3\]"),
+        ("edge_attr", torch.ones(7, 2), r"got \[7, 2\]"),
+        ("edge_attr", torch.ones(8), r"got \[8\]"),
+        ("edge_attr", torch.ones(8, 2, 1), r"got \[8, 2, 1\]"),
+        ("edge_attr", torch.ones(8, 2, dtype=torch.cfloat), "complex"),
+        ("edge_attr", torch.ones(8, 2).to_sparse(), "sparse"),
+        ("edge_attr", torch.full((8, 2), math.nan), "finite edge_attr .got .nan, nan. in row 0"),
+        ("edge_weight", None, "edge_weight of shape .8., as other graphs have"),
+        ("edge_weight", torch.ones(8, 2), r"got \[8, 2\]"),
+        ("edge_weight", torch.tensor([1.0] * 7 + [math.inf]), "finite edge_weight .got inf in row 7"),
+    ],
+)
+def test_edges_that_do_not_fit_are_named(field, wrong, text):
+    graphs = with_edges(make_graphs(), edge_attr=lambda e: torch.ones(e, 2), edge_weight=torch.ones)
+    assert graphs[3].num_edges == 8 + 2 or True
+    number = next(i for i, graph in enumerate(graphs) if i and graph.num_edges == 8)
+    spec = prepare_training(graphs[:18], valid=graphs[18:], edges=("edge_attr", "edge_weight"))[0]
+    bad = [graph.clone() for graph in graphs]
+    bad[number][field] = wrong
+    for refuse in (
+        lambda: prepare_training(bad[:18], valid=bad[18:], edges=("edge_attr", "edge_weight")),
+        lambda: spec.prepare(bad),
+    ):
+        with pytest.raises(ValueError, match=f"graph {number}: expected .*{text}"):
+            refuse()
+    prepare_training(bad[:18], valid=bad[18:])  # nobody reads it
+    other = "edge_attr" if field == "edge_weight" else "edge_weight"
+    prepare_training(bad[:18], valid=bad[18:], edges=(other,))
+
+
+def test_graphs_without_edges_may_leave_them_out():
+    graphs = with_edges(make_graphs(), edge_attr=lambda e: torch.ones(e, 2), edge_weight=torch.ones)
+    for i, values in enumerate((None, torch.zeros(0), torch.zeros(0, 2))):
+        graphs[i] = Data(x=graphs[i].x, edge_index=NONE, y=graphs[i].y, edge_attr=values)
+    spec, train, _ = prepare_training(graphs[:18], valid=graphs[18:], edges=("edge_attr", "edge_weight"))
+    assert [train[i].edge_attr.shape for i in range(3)] == [(0, 2)] * 3 and train.batch().edge_weight.dim() == 1
+
+
+def test_a_spec_of_before_has_no_edges():
+    spec = DataSpec(task="classification", out_channels=2, in_channels=3, max_degree=None, y_mean=0.0, y_std=1.0)
+    assert spec.edge_fields == () and not spec.edge_weight and spec == DataSpec(**dataclasses.asdict(spec))
+    graphs = with_edges(make_graphs(), edge_attr=lambda e: torch.ones(e, 2))
+    assert "edge_attr" not in spec.prepare(graphs)[0] and DataSpec.of(graphs).edge_channels == 0
+    assert DataSpec.of(graphs, edges=("edge_attr",)).edge_channels == 2
+
+
+@pytest.mark.parametrize(
+    "encoder, used",
+    [("gin", ()), ("graphsage", ()), ("gcn", ("edge_weight",)), ("gat", ("edge_attr",)), ("gine", ("edge_attr",))],
+)
+def test_the_warning_is_given_where_the_networks_cannot_take_it(encoder, used):
+    graphs = with_edges(make_graphs(), edge_attr=lambda e: torch.ones(e, 2), edge_weight=torch.ones)
+    for fit in (
+        lambda: fitted(graphs, encoder=encoder),
+        lambda: ClassifierTrainer(encoder, hidden_channels=8, epochs=2).fit(graphs),
+    ):
+        trainer, found = caught(fit)
+        said = " ".join(str(each.message) for each in found if "not used" in str(each.message))
+        assert trainer.spec.edge_fields == used
+        assert ("edge_attr (2 columns)" in said, "edge_weight" in said.split(";")[0]) == (
+            "edge_attr" not in used,
+            "edge_weight" not in used,
+        )
+        assert said.endswith("x and edge_index" if not used else f"x, edge_index and {used[0]}")

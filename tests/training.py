@@ -80,6 +80,18 @@ def make_graphs(N=24, d=3, y=lambda label: torch.tensor([label])):
     return graphs
 
 
+def bond_graphs(N=120, seed=0):
+    "Stars with three leaves of each of two kinds and one marked edge: the label is the kind of the leaf at it, and nothing but edge_attr knows it."
+    generator, graphs, leaves, center = seeded(seed), [], torch.arange(1, 7), torch.zeros(6, dtype=torch.long)
+    edge_index = torch.stack([torch.cat([center, leaves]), torch.cat([leaves, center])])
+    for i in range(N):
+        leaf = 1 + 3 * (i % 2) + int(torch.randint(3, (1,), generator=generator))
+        marked = (edge_index == leaf).any(0).long()
+        x = torch.eye(3)[[0, 1, 1, 1, 2, 2, 2]]
+        graphs.append(Data(x=x, edge_index=edge_index, edge_attr=torch.eye(2)[marked], y=torch.tensor([i % 2])))
+    return graphs
+
+
 def real(label):
     return torch.tensor([100.0 + 10 * label])
 

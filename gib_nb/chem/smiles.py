@@ -145,8 +145,17 @@ ATOM_FEATURES = (
     "sp2",
     "sp3",  # hybridization; all 0 for any other
 )
-BOND_FEATURES = ("single", "double", "triple", "aromatic")  # all 0 for any other kind of bond
-_BOND_COLUMN = {kind.upper(): column for column, kind in enumerate(BOND_FEATURES)}
+BOND_FEATURES = (
+    "single",
+    "double",
+    "triple",
+    "aromatic",  # all 0 for any other kind of bond
+    "conjugated",
+    "in ring",
+    "Z",
+    "E",  # sides of a double bond; both 0 where there is none, or where it is not specified
+)
+_BOND_KINDS, _BOND_SIDES = ("SINGLE", "DOUBLE", "TRIPLE", "AROMATIC"), ("STEREOZ", "STEREOE")
 
 
 @functools.cache
@@ -178,20 +187,25 @@ def _atom_features(mol):
 
 
 def _bond_features(mol):
-    "edge_index [2, E] and edge_attr [E, 4] as in `BOND_FEATURES`."
-    bonds = [
-        (b.GetBeginAtomIdx(), b.GetEndAtomIdx(), _BOND_COLUMN.get(b.GetBondType().name, -1)) for b in mol.GetBonds()
-    ]
-    table = np.array(bonds, dtype=np.int64).reshape(-1, 3).repeat(2, axis=0)
-    table[1::2, :2] = table[1::2, 1::-1]
-    kinds = (table[:, 2:] == np.arange(len(BOND_FEATURES))).astype(np.float32)
-    return torch.from_numpy(np.ascontiguousarray(table[:, :2].T)), torch.from_numpy(kinds)
+    "edge_index [2, E] and edge_attr [E, 8] as in `BOND_FEATURES`."
+    bonds = list(mol.GetBonds())
+    ends = np.array([(b.GetBeginAtomIdx(), b.GetEndAtomIdx()) for b in bonds], dtype=np.int64)
+    ends = ends.reshape(-1, 2).repeat(2, axis=0)
+    ends[1::2] = ends[1::2, ::-1]
+    rows = [_bond_row(b.GetBondType().name, b.GetIsConjugated(), b.IsInRing(), b.GetStereo().name) for b in bonds]
+    rows = np.array(rows, dtype=np.float32).reshape(-1, len(BOND_FEATURES)).repeat(2, axis=0)
+    return torch.from_numpy(np.ascontiguousarray(ends.T)), torch.from_numpy(rows)
+
+
+@functools.cache
+def _bond_row(kind, conjugated, ring, stereo):
+    return (*(kind == known for known in _BOND_KINDS), conjugated, ring, *(stereo == known for known in _BOND_SIDES))
 
 # %% ../../nbs/10_smiles.ipynb #16c59b9c
 def molecule_to_data(
     molecule,  # SMILES, or an RDKit Mol
     y: float | None = None,  # property value; None leaves y out
-) -> Data:  # x [n, 18], edge_index [2, E] int64, edge_attr [E, 4], y [1], smiles
+) -> Data:  # x [n, 18], edge_index [2, E] int64, edge_attr [E, 8], y [1], smiles
     """The graph of a molecule in its normal form, with the columns `ATOM_FEATURES` and `BOND_FEATURES`; errors as in `read_molecule`.
 
     Row i is atom i of the molecule that was given, and of `read_molecule(data.smiles)`, which is `ordered_smiles` for a Mol.

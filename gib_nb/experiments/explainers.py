@@ -18,14 +18,14 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Batch, Data
 from torch_geometric.explain import AttentionExplainer, CaptumExplainer, Explainer, GNNExplainer, PGExplainer
-from torch_geometric.nn import GATConv
+from torch_geometric.nn import GATConv, GATv2Conv
 from torch_geometric.utils import scatter
 
 from ..data.datasets import load_dataset
 from ..data.synthetic import motif_dataset
 from ..explain.metrics import edge_auc, mask_scores
 from ..explain.pyg import GraphPredictor
-from ..nn.backbones import GraphClassifier, evaluation_mode
+from ..nn.backbones import GraphClassifier, edge_inputs, edges_of, evaluation_mode
 from ..nn.classifiers import call_classifier
 from ..nn.masks import undirected_edge_ids
 from ..train.classifier_trainer import ClassifierTrainer
@@ -65,17 +65,22 @@ def _pyg_explainer(model, algorithm, explanation_type="model") -> Explainer:
 
 
 def _mask_of(explainer):
-    return lambda graph: explainer(graph.x, graph.edge_index).edge_mask
+    return lambda graph: (
+        explainer(graph.x, graph.edge_index, **edge_inputs(explainer.model, **edges_of(graph))).edge_mask
+    )
 
 # %% ../../nbs/52_explainers.ipynb #0d4b6360
 def _fit_pgexplainer(model, train, epochs):
     "A function graph → mask [E] of the predicted class."
     explainer = _pyg_explainer(model, PGExplainer(epochs=epochs, lr=0.003), "phenomenon")
-    predicted = lambda graph: explainer.get_prediction(graph.x, graph.edge_index).argmax(1)
+    edges = lambda graph: edge_inputs(explainer.model, **edges_of(graph))
+    predicted = lambda graph: explainer.get_prediction(graph.x, graph.edge_index, **edges(graph)).argmax(1)
     for epoch in range(epochs):
         for graph in train:
-            explainer.algorithm.train(epoch, explainer.model, graph.x, graph.edge_index, target=predicted(graph))
-    return lambda graph: explainer(graph.x, graph.edge_index, target=predicted(graph)).edge_mask
+            explainer.algorithm.train(
+                epoch, explainer.model, graph.x, graph.edge_index, target=predicted(graph), **edges(graph)
+            )
+    return lambda graph: explainer(graph.x, graph.edge_index, target=predicted(graph), **edges(graph)).edge_mask
 
 # %% ../../nbs/52_explainers.ipynb #ee338bb4
 def explainers(
@@ -93,7 +98,7 @@ def explainers(
     }
     with randomness:
         found["PGExplainer"] = _fit_pgexplainer(model, train, epochs)
-    if any(isinstance(module, GATConv) for module in model.modules()):
+    if any(isinstance(module, (GATConv, GATv2Conv)) for module in model.modules()):
         found["attention"] = _mask_of(_pyg_explainer(model, AttentionExplainer()))
     if importlib.util.find_spec("captum"):
         found["integrated gradients"] = _mask_of(_pyg_explainer(model, CaptumExplainer("IntegratedGradients")))
@@ -151,7 +156,9 @@ def _scored(model, explain, test, shown):
     masks = [explain(graph) for graph in shown]
     seconds = (time.perf_counter() - start) / len(shown)
     with torch.no_grad(), evaluation_mode(model):
-        predicted = call_classifier(model, test.x, test.edge_index, test.batch).argmax(1)
+        predicted = call_classifier(
+            model, test.x, test.edge_index, test.batch, test.num_graphs, **edges_of(test)
+        ).argmax(1)
     accuracy = float((predicted == test.y.flatten()).double().mean())
     return mask_scores(model, shown, masks) | {"accuracy": accuracy, "seconds": seconds}
 

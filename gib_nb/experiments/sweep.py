@@ -287,6 +287,17 @@ def _check_settings(trials):
         configure(**{name: value for name, value in settings.items() if name not in ("dataset", "fold")})
 
 
+def _edge_fields(trials, graphs):
+    "What the networks of any trial take of edge_attr and edge_weight."
+    from gib_nb.train.config import configure
+    from gib_nb.train.phases import config_edge_fields
+
+    in_channels = graphs[0].num_node_features or 1
+    settings = [{name: value for name, value in trial.items() if name not in ("dataset", "fold")} for trial in trials]
+    encoders = {config.encoder.name: config for config in (configure(**each) for each in settings)}
+    return sorted({name for config in encoders.values() for name in config_edge_fields(config, in_channels)})
+
+
 def _sweep_data(dataset, root):
     "Names of data sets; a function (name, seed) → `GraphDataset`; and what every trial gets besides its settings."
     from gib_nb.data.datasets import load_dataset
@@ -316,7 +327,8 @@ def sweep(
     trials = [{"dataset": name} | settings for name in names for settings in trials]
     _check_settings(trials)
     for name, settings in {settings["dataset"]: settings for settings in trials}.items():
-        warn_of_unused_fields(data_of(name, settings.get("seed", 0)).graphs)  # once, and not in every trial
+        graphs = data_of(name, settings.get("seed", 0)).graphs
+        warn_of_unused_fields(graphs, _edge_fields(trials, graphs))  # once, and not in every trial
     content = functools.cache(lambda name, seed: data_of(name, seed).fingerprint())
     keys = [
         trial_key(train_trial, settings, content(settings["dataset"], settings.get("seed", 0))) for settings in trials

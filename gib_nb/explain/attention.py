@@ -10,7 +10,7 @@ import torch
 from fastcore.basics import patch
 
 from ..data.validate import iter_graphs
-from ..nn.backbones import evaluation_mode
+from ..nn.backbones import call_network, edges_of, evaluation_mode
 from ..nn.connectivity import num_connected_components
 from ..nn.masks import edge_mask_from_nodes
 from ..nn.pooling import topk_ratio
@@ -45,8 +45,8 @@ def iter_explain(self: TopKAttentionExplainer, graphs):
         (bare,) = trainer.spec.prepare([graph], labels=False, first=number)
         bare, zeros = bare.to(device), torch.zeros(graph.num_nodes, dtype=torch.long)
         with evaluation_mode(trainer.model):
-            p = trainer.model.attention(bare.x, bare.edge_index).cpu()
-            answer = trainer.model(bare.x, bare.edge_index, zeros.to(device), 1).cpu()
+            p = trainer.model.attention(bare.x, bare.edge_index, **edges_of(bare)).cpu()
+            answer = call_network(trainer.model, bare.x, bare.edge_index, zeros.to(device), 1, **edges_of(bare)).cpu()
         p = p / p.max().clamp(min=1e-12) if len(p) else p
         selected = topk_ratio(p, zeros, self.ratio)
         yield SubgraphExplanation(

@@ -32,7 +32,7 @@ def mask_scores(
     import torch
     from sklearn.metrics import roc_auc_score
 
-    from gib_nb.nn.backbones import evaluation_mode
+    from gib_nb.nn.backbones import edges_of, evaluation_mode
     from gib_nb.nn.classifiers import call_classifier
     from gib_nb.nn.masks import edge_mask_context
 
@@ -43,7 +43,12 @@ def mask_scores(
         with torch.no_grad(), evaluation_mode(model), edge_mask_context(model, kept, graph.edge_index):
             return int(
                 call_classifier(
-                    model, graph.x, graph.edge_index, torch.zeros(graph.num_nodes, dtype=torch.long)
+                    model,
+                    graph.x,
+                    graph.edge_index,
+                    torch.zeros(graph.num_nodes, dtype=torch.long),
+                    1,
+                    **edges_of(graph),
                 ).argmax()
             )
 

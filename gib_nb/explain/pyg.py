@@ -11,16 +11,19 @@ import logging
 import torch
 from fastcore.basics import patch
 from torch import Tensor, nn
+from torch_geometric.data import Data
 from torch_geometric.explain import Explanation
 from torch_geometric.explain.algorithm import ExplainerAlgorithm
 from torch_geometric.explain.config import ExplanationType, MaskType, ModelMode, ModelTaskLevel
 
+from ..data.spec import DataSpec, edge_values
+from ..data.validate import EDGE_FIELDS
 from ..nn.backbones import check_batch, evaluation_mode
 from ..train.trainer import GIBTrainer
 
 # %% ../../nbs/43_explain_pyg.ipynb #3c61bace
 class GraphPredictor(nn.Module):
-    "The prediction of a trainer's model as a module (x, edge_index, batch) → [N, C]: logits, or values."
+    "The prediction of a trainer's model as a module (x, edge_index, batch, edge_attr, edge_weight) → [N, C]: logits, or values. What the edges carry is used where the trainer's networks were trained with it."
 
     def __init__(
         self,
@@ -29,19 +32,33 @@ class GraphPredictor(nn.Module):
     ):
         super().__init__()
         self.training = False
-        self.gib, self.whole = trainer._fitted(), whole
+        self.gib, self.whole, self.spec = trainer._fitted(), whole, trainer.spec
 
     def train(self, mode: bool = True) -> "GraphPredictor":
         "Nothing: the model is the trainer's, and a prediction neither trains it nor moves its statistics. PyG's `Explainer` would call this after each explanation."
         return self
 
-    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor | None = None) -> Tensor:
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        batch: Tensor | None = None,
+        edge_attr: Tensor | None = None,
+        edge_weight: Tensor | None = None,
+    ) -> Tensor:
+        edges = _edges_for(self.spec, edge_index, edge_attr=edge_attr, edge_weight=edge_weight)
         with evaluation_mode(self.gib):
             return (
-                self.gib.predict_graph(x, edge_index, *check_batch(batch, len(x), device=x.device))
+                self.gib.predict_graph(x, edge_index, *check_batch(batch, len(x), device=x.device), **edges)
                 if self.whole
-                else self.gib(x, edge_index, batch).prediction
+                else self.gib(x, edge_index, batch, **edges).prediction
             )
+
+
+def _edges_for(spec: DataSpec, edge_index: Tensor, **given) -> dict[str, Tensor]:
+    "What the networks of a spec get of the edges; ValueError where it is missing or of another shape than in training."
+    graph = Data(edge_index=edge_index, **{name: given.get(name) for name in EDGE_FIELDS})
+    return {name: edge_values(graph, name, 0, spec.edge_channels) for name in spec.edge_fields}
 
 # %% ../../nbs/43_explain_pyg.ipynb #a7e9dbe8
 class GIBExplainer(ExplainerAlgorithm):
@@ -114,8 +131,9 @@ def forward(self: GIBExplainer, model, x, edge_index, *, target, index=None, **k
             f"expected x with {trainer.spec.in_channels} columns, as in training (got {list(x.shape)}); "
             "trainer.spec.prepare makes degree features"
         )
+    edges = _edges_for(trainer.spec, edge_index, **kwargs)
     with evaluation_mode(trainer.model):
-        _, p, mask = trainer.model.mask(x, edge_index)
+        _, p, mask = trainer.model.mask(x, edge_index, **edges)
     config = self.explainer_config
     return Explanation(
         node_mask=None if config.node_mask_type is None else p[:, None],

@@ -13,7 +13,7 @@ from fastcore.basics import patch
 from torch import Tensor, nn
 
 from ..information.critic import check_counts
-from .backbones import check_batch, make_backbone, mlp, readout
+from .backbones import call_network, check_batch, make_backbone, mlp, readout
 from .connectivity import connectivity_loss
 from gib_nb.nn.masks import (
     EdgeGenerator,
@@ -60,7 +60,7 @@ class GIB(nn.Module):
         self,
         in_channels: int,  # columns of the node features
         out_channels: int,  # classes, or 1 for regression
-        backbone="gin",  # "gcn", "graphsage", "gin", "gat", or a module (x, edge_index) → [n, d]
+        backbone="gin",  # a name or a module, as in `make_backbone`
         hidden_channels: int = 64,  # width of the backbone and of the classifier
         num_layers: int = 2,  # message-passing layers
         dropout: float = 0.0,  # in backbone and classifier
@@ -70,13 +70,16 @@ class GIB(nn.Module):
         sample_mask: bool = False,  # in training predict from a sample of the mask
         generator_num_layers: int
         | None = None,  # layers of a network of its own for the mask, 0: node features alone; None: the backbone serves both
+        edge_channels: int = 0,  # columns of edge_attr, for a backbone that takes it
     ):
         super().__init__()
         for name, value, choices in (("readout", readout, ("mean", "sum")), ("mask_on", mask_on, ("nodes", "edges"))):
             if value not in choices:
                 raise ValueError(f"expected {name} to be {' or '.join(map(repr, choices))} (got {value!r})")
         self.reduce, self.sample_mask = readout, sample_mask
-        self.backbone = make_backbone(backbone, in_channels, hidden_channels, num_layers, dropout, norm)
+        self.backbone = make_backbone(
+            backbone, in_channels, hidden_channels, num_layers, dropout, norm, edge_channels=edge_channels
+        )
         self.channels = self.backbone.out_channels
         self.generator = SubgraphGenerator(self.channels)
         self.classifier = mlp(self.channels, hidden_channels, out_channels, dropout)
@@ -85,12 +88,18 @@ class GIB(nn.Module):
         self.mask_backbone = (
             None
             if generator_num_layers is None
-            else mask_encoder(backbone, in_channels, self.channels, generator_num_layers, dropout, norm)
+            else mask_encoder(backbone, in_channels, self.channels, generator_num_layers, dropout, norm, edge_channels)
         )
 
 # %% ../../nbs/27_gib.ipynb #b58a1872
 def mask_encoder(
-    backbone, in_channels: int, channels: int, num_layers: int, dropout: float = 0.0, norm: str | None = "batch_norm"
+    backbone,
+    in_channels: int,
+    channels: int,
+    num_layers: int,
+    dropout: float = 0.0,
+    norm: str | None = "batch_norm",
+    edge_channels: int = 0,
 ) -> nn.Module:
     "The network that a mask is computed from: with no layer, of the node features alone."
     check_counts(0, generator_num_layers=num_layers)
@@ -99,7 +108,7 @@ def mask_encoder(
             f"expected a named backbone where the mask has another depth (got {type(backbone).__name__} with generator_num_layers={num_layers})"
         )
     return (
-        make_backbone(backbone, in_channels, channels, num_layers, dropout, norm)
+        make_backbone(backbone, in_channels, channels, num_layers, dropout, norm, edge_channels=edge_channels)
         if num_layers
         else FeatureEncoder(in_channels, channels)
     )
@@ -112,12 +121,16 @@ def forward(
     edge_index: Tensor,  # [2, E], both directions of each edge
     batch: Tensor | None = None,  # [n], graph of each node; None: one graph
     num_graphs: int | None = None,  # N; None: the largest number in batch + 1
+    edge_attr: Tensor | None = None,  # [E, edge_channels], and
+    edge_weight: Tensor | None = None,  # [E], for the networks that take them
 ) -> GIBOutput:
     batch, num_graphs = check_batch(batch, len(x), num_graphs, x.device)
-    nodes, p, mask = self.mask(x, edge_index)
+    given = {"edge_attr": edge_attr, "edge_weight": edge_weight}
+    edges = {name: values for name, values in given.items() if values is not None}
+    nodes, p, mask = self.mask(x, edge_index, **edges)
     S = torch.stack([p, 1 - p], 1)
     s, g = self.embed(nodes, p, batch, num_graphs)
-    prediction = self.predict_subgraph(s, nodes, p, mask, x, edge_index, batch, num_graphs)
+    prediction = self.predict_subgraph(s, nodes, p, mask, x, edge_index, batch, num_graphs, **edges)
     return GIBOutput(prediction, S, s, g, connectivity_loss(S, edge_index, batch, num_graphs), mask)
 
 
@@ -128,13 +141,13 @@ def embed(self: GIB, nodes: Tensor, p: Tensor, batch: Tensor, num_graphs: int) -
 
 # %% ../../nbs/27_gib.ipynb #a4c09eba
 @patch
-def mask(self: GIB, x: Tensor, edge_index: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    "Node embeddings [n, d], and the probability of each node [n] and edge [E] to be in G_sub."
-    nodes = self.backbone(x, edge_index)
-    seen = nodes if self.mask_backbone is None else self.mask_backbone(x, edge_index)
+def mask(self: GIB, x: Tensor, edge_index: Tensor, **edges) -> tuple[Tensor, Tensor, Tensor]:
+    "Node embeddings [n, d], and the probability of each node [n] and edge [E] to be in G_sub; `edges` are edge_attr and edge_weight, here and in the following methods."
+    nodes = call_network(self.backbone, x, edge_index, **edges)
+    seen = nodes if self.mask_backbone is None else call_network(self.mask_backbone, x, edge_index, **edges)
     if isinstance(self.generator, EdgeGenerator):
-        edges = self.generator(seen, edge_index)
-        return nodes, node_mask_from_edges(edges, edge_index, len(x)), edges
+        mask = self.generator(seen, edge_index)
+        return nodes, node_mask_from_edges(mask, edge_index, len(x)), mask
     p = self.generator(seen)
     return nodes, p, edge_mask_from_nodes(p, edge_index)
 
@@ -160,6 +173,7 @@ def predict_subgraph(
     edge_index: Tensor,
     batch: Tensor,
     num_graphs: int,
+    **edges,
 ) -> Tensor:
     "Logits or values [N, out_channels] from the subgraphs; here from their embeddings s [N, d], in training from those of a sample where that is asked for."
     if self.training and self.sample_mask:
@@ -176,9 +190,11 @@ def predict_graph(
     num_graphs: int,
     mask: Tensor | None = None,
     p: Tensor | None = None,
+    **edges,
 ) -> Tensor:
     "Logits or values [N, out_channels] of whole graphs, as if every node were in, or of subgraphs whose nodes are in with probability `p` [n]."
-    return self.classify(readout(self.backbone(x, edge_index), batch, num_graphs, self.reduce, weight=p))
+    nodes = call_network(self.backbone, x, edge_index, **edges)
+    return self.classify(readout(nodes, batch, num_graphs, self.reduce, weight=p))
 
 
 @patch
@@ -189,10 +205,10 @@ def classify(self: GIB, embedding: Tensor) -> Tensor:
 # %% ../../nbs/27_gib.ipynb #f80f8a29
 @patch
 def explain(
-    self: GIB, x: Tensor, edge_index: Tensor, batch: Tensor, num_graphs: int, whole: bool = True
+    self: GIB, x: Tensor, edge_index: Tensor, batch: Tensor, num_graphs: int, whole: bool = True, **edges
 ) -> dict[str, Tensor | None]:
     "All that a trained model says of graphs, by the names of `Predictions`, without any loss; with `whole` also its prediction from the whole graphs."
-    nodes, p, mask = self.mask(x, edge_index)
+    nodes, p, mask = self.mask(x, edge_index, **edges)
     s, g = self.embed(nodes, p, batch, num_graphs)
     prediction, whole_prediction = self.classify(torch.cat([s, g])).chunk(2) if whole else (self.classify(s), None)
     return dict(

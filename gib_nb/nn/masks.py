@@ -15,6 +15,7 @@ from torch_geometric.explain.algorithm.utils import clear_masks, set_masks
 from torch_geometric.nn import MessagePassing
 
 from ..information.critic import check_counts
+from .backbones import call_network
 
 # %% ../../nbs/26_masks.ipynb #844da34c
 class SubgraphGenerator(nn.Module):
@@ -100,6 +101,9 @@ def edge_mask_context(module: nn.Module, mask: Tensor, edge_index: Tensor):
         1,
     )
     set_masks(module, mask * outer, edge_index, apply_sigmoid=False)
+    for layer in before:
+        if layer.explain and layer.propagate.__module__.endswith("_propagate"):
+            layer.propagate = MessagePassing.propagate.__get__(layer)  # see below
     try:
         yield
     finally:
@@ -108,10 +112,10 @@ def edge_mask_context(module: nn.Module, mask: Tensor, edge_index: Tensor):
             layer.explain, layer._edge_mask, layer._loop_mask, layer._apply_sigmoid = state
 
 # %% ../../nbs/26_masks.ipynb #dd3a71fd
-def masked_forward(mask: Tensor | None, network: nn.Module, x: Tensor, edge_index: Tensor, *more) -> Tensor:
-    "The output of a network, with its messages multiplied by a `mask` [E] where there is one; `more` goes to the network."
+def masked_forward(mask: Tensor | None, network: nn.Module, x: Tensor, edge_index: Tensor, *more, **edges) -> Tensor:
+    "The output of a network, with its messages multiplied by a `mask` [E] where there is one; `more` goes to the network, and of `edges`, edge_attr and edge_weight, what it takes."
     with nullcontext() if mask is None else edge_mask_context(network, mask, edge_index):
-        return network(x, edge_index, *more)
+        return call_network(network, x, edge_index, *more, **edges)
 
 
 def check_message_passing(network: nn.Module) -> nn.Module:

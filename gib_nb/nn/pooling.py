@@ -29,7 +29,7 @@ from torch_geometric.nn import (
 )
 from torch_geometric.utils import coalesce, softmax, subgraph, to_dense_adj, to_dense_batch
 
-from .backbones import GraphClassifier, check_batch, make_backbone, mlp, readout
+from .backbones import GraphClassifier, call_network, check_batch, make_backbone, mlp, readout, state_edges
 from .registry import BACKBONES
 from ..utils.registry import Registry
 
@@ -238,25 +238,29 @@ class AttentionPool(nn.Module):
         hidden_channels: int = 64,
         num_layers: int = 2,
         backbone="gcn",  # as in `make_backbone`
+        edge_channels: int = 0,  # columns of edge_attr
     ):
         super().__init__()
-        self.backbone = make_backbone(backbone, in_channels, hidden_channels, num_layers)
+        self.backbone = make_backbone(backbone, in_channels, hidden_channels, num_layers, edge_channels=edge_channels)
+        state_edges(self, self.backbone)
         self.gate = mlp(self.backbone.out_channels, hidden_channels, 1)
         self.pool = AttentionalAggregation(self.gate)
         self.head = mlp(self.backbone.out_channels, hidden_channels, out_channels)
 
     def forward(
-        self, x: Tensor, edge_index: Tensor, batch: Tensor | None = None, num_graphs: int | None = None
+        self, x: Tensor, edge_index: Tensor, batch: Tensor | None = None, num_graphs: int | None = None, **edges
     ) -> Tensor:
         batch, num_graphs = check_batch(batch, len(x), num_graphs, x.device)
-        return self.head(self.pool(self.backbone(x, edge_index), batch, dim_size=num_graphs))
+        return self.head(self.pool(call_network(self.backbone, x, edge_index, **edges), batch, dim_size=num_graphs))
 
     def attention(
-        self, x: Tensor, edge_index: Tensor, batch: Tensor | None = None, num_graphs: int | None = None
+        self, x: Tensor, edge_index: Tensor, batch: Tensor | None = None, num_graphs: int | None = None, **edges
     ) -> Tensor:
         "Weights [n] of the nodes; those of a graph sum to 1."
         batch, num_graphs = check_batch(batch, len(x), num_graphs, x.device)
-        return softmax(self.gate(self.backbone(x, edge_index)), batch, num_nodes=num_graphs)[:, 0]
+        return softmax(self.gate(call_network(self.backbone, x, edge_index, **edges)), batch, num_nodes=num_graphs)[
+            :, 0
+        ]
 
 # %% ../../nbs/29_pooling.ipynb #59ce301f
 def topk_ratio(

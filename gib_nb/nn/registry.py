@@ -4,8 +4,10 @@ from gib_nb.utils.registry import Registry
 
 BACKBONES = Registry(
     "backbone"
-)  # name → class (in_channels, hidden_channels, num_layers, dropout=, norm=, norm_kwargs=) of PyG's `BasicGNN`
+)  # name → class (in_channels, hidden_channels, num_layers, dropout=, norm=, norm_kwargs=) of PyG's `BasicGNN`; one that supports edge_attr gets edge_dim= too, where the graphs have some
 BACKBONES.register("gcn", "torch_geometric.nn.models:GCN")
 BACKBONES.register("graphsage", "torch_geometric.nn.models:GraphSAGE")
 BACKBONES.register("gin", "torch_geometric.nn.models:GIN")
-BACKBONES.register("gat", "torch_geometric.nn.models:GAT")
+BACKBONES.register("gat", "gib_nb.nn.backbones:GAT")
+BACKBONES.register("gine", "gib_nb.nn.backbones:GINE")
+BACKBONES.register("gatv2", "gib_nb.nn.backbones:GATv2")

@@ -88,9 +88,9 @@ def morgan_counts(
 
 
 def plain_network(
-    trainer,  # `GIBTrainer`
+    trainer,  # fitted `GIBTrainer`
 ):  # ClassifierTrainer, not fitted
-    "The encoder of a GIB with its readout and a classifier, to be trained on whole graphs for as many epochs."
+    "The encoder of a fitted GIB with its readout and a classifier, to be trained on whole graphs for as many epochs."
     from gib_nb.nn.backbones import GraphClassifier
     from gib_nb.train.classifier_trainer import ClassifierTrainer
 
@@ -100,7 +100,7 @@ def plain_network(
     def network(in_channels, out_channels):
         name = encoder.name(in_channels) if callable(encoder.name) else encoder.name
         sizes = encoder.hidden_channels, encoder.num_layers, encoder.dropout, encoder.norm, encoder.readout
-        return GraphClassifier(in_channels, out_channels, name, *sizes)
+        return GraphClassifier(in_channels, out_channels, name, *sizes, edge_channels=trainer.spec.edge_channels)
 
     return ClassifierTrainer(
         network,

@@ -15,6 +15,7 @@ from fastcore.basics import patch
 from torch import Tensor
 
 from ..data.spec import DataSpec
+from ..data.validate import EDGE_FIELDS
 from .callbacks import Callback
 from .collapse import Attempt, RestartOnCollapse
 from .config import GIBConfig, config_to_dict
@@ -46,7 +47,8 @@ def fingerprint(
     if model is not None:
         digest.update(weights_hash(model).encode())
     for graph in [*train, *valid]:
-        for tensor in (graph.x, graph.edge_index, graph.y, *([graph.prior] if "prior" in graph else [])):
+        more = [graph[name] for name in ("prior", *EDGE_FIELDS) if name in graph]
+        for tensor in (graph.x, graph.edge_index, graph.y, *more):
             digest.update(tensor.cpu().numpy().tobytes())
     for tensor in () if classifier is None else classifier.state_dict().values():
         digest.update(tensor.cpu().numpy().tobytes())

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch_geometric.data import Batch
 
 from ..data.spec import DataSpec, PreparedGraphs
-from ..nn.backbones import evaluation_mode
+from ..nn.backbones import edges_of, evaluation_mode
 from ..nn.gib import GIB
 from ..nn.masks import edge_mask_from_nodes, node_mask_from_edges, undirected_edge_ids
 from .callbacks import Callback, EarlyStopping, History
@@ -93,13 +93,13 @@ def audit_masks(model: GIB, graphs: PreparedGraphs, config: GIBConfig, seed: int
         graphs.y,
     )
     for batch in graphs.batches(config.optim.batch_size, config.device):
-        graph = batch.x, batch.edge_index, batch.batch, batch.num_graphs
+        graph, edges = (batch.x, batch.edge_index, batch.batch, batch.num_graphs), edges_of(batch)
         with evaluation_mode(model):
-            _, p, mask = model.mask(*graph[:2])
+            _, p, mask = model.mask(*graph[:2], **edges)
             q, other = shuffled_masks(p, mask, batch, config.mask.word == "edges", generator)
             masks = {"subgraph": (mask, p), "empty": (0 * mask, 0 * p), "full": (None, None), "random": (other, q)}
             for name, pair in masks.items():
-                found[name].append(model.predict_graph(*graph, *pair).cpu())
+                found[name].append(model.predict_graph(*graph, *pair, **edges).cpu())
     return {name: graphs.spec.score(torch.cat(parts), y) for name, parts in found.items()} | {
         "constant": _constant_score(graphs.spec, y)
     }

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 import torch
 
+from ..nn.backbones import call_network, edges_of
 from .callbacks import Callback
 
 # %% ../../nbs/34_loop.ipynb #2578a736
@@ -29,7 +30,7 @@ def raise_if_diverged(state):
         numbers = list(state.model.parameters())
         if fault and hasattr(state.model, "backbone"):
             batch = state.train[:16].batch(device=state.config.device)
-            numbers.append(state.model.backbone(batch.x, batch.edge_index))
+            numbers.append(call_network(state.model.backbone, batch.x, batch.edge_index, **edges_of(batch)))
         if not all(bool(values.isfinite().all()) for values in numbers):
             raise DivergenceError(
                 f"expected finite weights and embeddings (got some that are no longer finite in epoch {state.epoch}); lower lr, "

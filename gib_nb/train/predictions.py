@@ -14,7 +14,7 @@ from torch import Tensor
 from torch_geometric.explain import Explanation
 
 from ..data.spec import PreparedGraphs
-from ..nn.backbones import evaluation_mode
+from ..nn.backbones import edges_of, evaluation_mode
 from ..nn.connectivity import num_connected_components
 from ..nn.gib import GIB
 
@@ -138,5 +138,5 @@ def iter_predictions(
     "`Predictions` of one batch after the other, in evaluation mode. The model stays in its mode."
     for batch in graphs.batches(batch_size, device):
         with evaluation_mode(model):
-            found = model.explain(batch.x, batch.edge_index, batch.batch, batch.num_graphs, whole)
+            found = model.explain(batch.x, batch.edge_index, batch.batch, batch.num_graphs, whole, **edges_of(batch))
         yield Predictions(**found, edge_index=batch.edge_index, batch=batch.batch, ptr=batch.ptr, threshold=threshold)

@@ -23,10 +23,11 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 
 from ..data.labels import list_graphs
-from ..data.spec import DataSpec, PreparedGraphs, graphs_and_labels, prepare_training
+from ..data.spec import DataSpec, PreparedGraphs, edge_dicts, graphs_and_labels, prepare_training
 from ..data.validate import iter_graphs, warn_of_unused_fields
 from ..information.estimate import MIEstimate, estimate_mi
-from ..nn.classifiers import call_classifier
+from ..nn.backbones import edges_of
+from ..nn.classifiers import call_classifier, classifier_edge_fields
 from ..nn.gib import GIB
 from .callbacks import EarlyStopping, History, ProgressBar, as_callbacks
 from .checkpoint import BackupAndRestore, fingerprint, weights_hash
@@ -34,7 +35,7 @@ from .collapse import CollapseWarning, RestartOnCollapse, audit_masks, find_idle
 from .config import Frozen, GIBConfig, config_from_dict, config_to_dict, configure, flat_settings
 from .loop import train
 from .migrate import migrate
-from .phases import TrainState, build_model
+from .phases import TrainState, build_model, config_edge_fields
 from .predictions import Predictions, SubgraphExplanation, iter_predictions
 from ..utils.files import load_safetensors, save_safetensors, write_atomically
 from ..utils.reproducible import LocalRandomness, num_threads, threads_for
@@ -134,7 +135,7 @@ class GIBTrainer(GraphEstimator):
         self,
         config: GIBConfig | None = None,  # default: GIBConfig()
         *,
-        model=None,  # a trained graph classifier (x, edge_index, batch) → [N, C] logits or [N, 1] values, to explain it post hoc
+        model=None,  # a trained graph classifier, called and answering as in `call_classifier`, to explain it post hoc
         **settings,  # parts, and single settings, as in `configure`
     ):
         if (
@@ -194,9 +195,9 @@ def fit(
         raise ValueError(
             "expected two-stage training with given classifiers, which then stay as they are while the mask is trained (got a config without)"
         )
-    graphs, (valid, valid_y) = list_graphs(train), graphs_and_labels(valid, y)
-    warn_of_unused_fields(graphs)
-    spec, graphs, valid = self._prepared(graphs, *self._labels_to_learn(y, valid, valid_y), valid)
+    given, (valid, valid_y) = list_graphs(train), graphs_and_labels(valid, y)
+    spec, graphs, valid = self._prepared(given, *self._labels_to_learn(y, valid, valid_y), valid)
+    warn_of_unused_fields(given, spec.edge_fields)
     with training_threads(graphs, self.config.optim.batch_size, self.config.encoder.hidden_channels):
         restart = self._attempts(graphs, valid, checkpoint, classifier, progress, as_callbacks(callbacks))
         best = restart.best
@@ -216,8 +217,8 @@ def _prepared(self: GIBTrainer, graphs, y, valid_y, valid) -> tuple:
     "The format, and both sets in it."
     config = self.config
     prior = config.mask.word if config.information.closed_form else None
-    renumber, weight = self.explained_model is None, config.class_weight
-    return prepare_training(graphs, y, valid, valid_y, config.seed, prior, renumber=renumber, class_weight=weight)
+    more = dict(renumber=self.explained_model is None, class_weight=config.class_weight, edges=self._edge_fields)
+    return prepare_training(graphs, y, valid, valid_y, config.seed, prior, **more)
 
 # %% ../../nbs/37_trainer.ipynb #924d2a52
 @patch
@@ -251,6 +252,12 @@ def _attempts(self: GIBTrainer, graphs, valid, checkpoint, classifier, progress,
 
 # %% ../../nbs/37_trainer.ipynb #4f88c5fa
 @patch
+def _edge_fields(self: GIBTrainer, spec: DataSpec) -> tuple[str, ...]:
+    "What the networks take of edge_attr and edge_weight."
+    return config_edge_fields(self.config, spec.in_channels, self.explained_model)
+
+
+@patch
 def _labels_to_learn(self: GIBTrainer, y, valid, valid_y):
     "The labels as they are given, or, with a model to explain, functions that ask that model."
     if self.explained_model is None:
@@ -269,19 +276,17 @@ def _predictions_of(model: torch.nn.Module, graphs: list[Data], config: GIBConfi
         raise ValueError(
             f"expected graphs with the features x that the explained model takes (got {'graphs without' if graphs else 'no graph'})"
         )
-    bare = PreparedGraphs(
-        [Data(x=graph.x, edge_index=graph.edge_index, num_nodes=graph.num_nodes) for graph in graphs], None
-    )
+    carried = edge_dicts(graphs, classifier_edge_fields(model))
+    bare = [
+        Data(x=graph.x, edge_index=graph.edge_index, num_nodes=graph.num_nodes, **edges)
+        for graph, edges in zip(graphs, carried)
+    ]
     found = torch.cat(
         [
-            call_classifier(model, batch.x, batch.edge_index, batch.batch).cpu()
-            for batch in bare.batches(config.optim.batch_size, config.device)
+            call_classifier(model, batch.x, batch.edge_index, batch.batch, batch.num_graphs, **edges_of(batch)).cpu()
+            for batch in PreparedGraphs(bare, None).batches(config.optim.batch_size, config.device)
         ]
     )
-    if found.dim() != 2 or len(found) != len(graphs):
-        raise ValueError(
-            f"expected a model that answers [{len(graphs)}, C] for {len(graphs)} graphs (got {list(found.shape)})"
-        )
     return (found.argmax(1) if found.size(1) > 1 else found[:, 0]).numpy()
 
 # %% ../../nbs/37_trainer.ipynb #3626d209
