@@ -41,18 +41,39 @@ class PreparedGraphs(collections.abc.Sequence):
         "Outputs, or values, of all graphs [N]."
         return torch.cat([graph.y for graph in self.graphs]).cpu()
 
-    def batch(self, rows=None, device: str = "cpu") -> Batch:
-        "Some of the graphs, or all, as one batch on a device."
-        return to_device(
-            Batch.from_data_list(self.graphs if rows is None else [self.graphs[row] for row in rows]), device
-        )
-
-    def batches(self, batch_size: int, device: str = "cpu"):
-        "The graphs in order, a batch at a time on the device."
-        for start in range(0, len(self), batch_size):
-            yield self[start : start + batch_size].batch(device=device)
+# %% ../../nbs/18_spec.ipynb #bacd0a7d
+@patch
+def batch(self: PreparedGraphs, rows=None, device: str = "cpu") -> Batch:
+    "Some of the graphs, or all, as one batch on a device."
+    return to_device(Batch.from_data_list(self.graphs if rows is None else [self.graphs[row] for row in rows]), device)
 
 
+@patch
+def batches(self: PreparedGraphs, batch_size: int, device: str = "cpu"):
+    "The graphs in order, a batch at a time on the device."
+    for start in range(0, len(self), batch_size):
+        yield self[start : start + batch_size].batch(device=device)
+
+
+@patch
+def batches_of(self: PreparedGraphs, parts, device: str = "cpu"):
+    "A batch for each list of rows."
+    for rows in parts:
+        yield self.batch(rows, device)
+
+
+@patch(as_prop=True)
+def mean_nodes(self: PreparedGraphs) -> float:
+    "Nodes of a graph on average."
+    return sum(graph.num_nodes for graph in self.graphs) / len(self.graphs)
+
+
+@patch
+def sample(self: PreparedGraphs) -> "PreparedGraphs":
+    "Graphs by which a training is judged at its end: all that are in memory."
+    return self
+
+# %% ../../nbs/18_spec.ipynb #cd9613ab
 def to_device(batch: Batch, device: str) -> Batch:
     "A batch on a device; Apple's knows no numbers of double precision, which y has for regression."
     if device.startswith("mps") and "y" in batch and batch.y.dtype == torch.double:

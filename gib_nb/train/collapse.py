@@ -169,7 +169,7 @@ class RestartOnCollapse(Callback):
 # %% ../../nbs/35_collapse.ipynb #dd439c18
 @patch
 def on_train_end(self: RestartOnCollapse, state):
-    config, graphs = self.config, state.train + state.valid
+    config, graphs = self.config, (state.train + state.valid).sample()
     collapse = None
     if config.alpha > 0 or config.beta > 0:
         parts = iter_predictions(
