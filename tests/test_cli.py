@@ -1099,7 +1099,7 @@ def test_every_table_has_its_module_and_defaults(table):
     args = build_parser().parse_args(["reproduce", table])
     module = importlib.import_module(f"gib_nb.{reproduce.TABLES[table].module}")
     trials = reproduce.trials_of(args, module, reproduce.TABLES[table].datasets)
-    trial = getattr(module, f"{table}_trial")
+    trial = getattr(module, f"{reproduce.table_name(table)}_trial")
     import inspect
 
     assert trials and all(inspect.signature(trial).bind(**each) for each in trials)

@@ -88,19 +88,21 @@ def morgan_counts(
 
 
 def plain_network(
-    trainer,  # fitted `GIBTrainer`
+    trainer,  # `GIBTrainer`
+    edge_channels: int | None = None,  # columns of edge_attr; None: those of the fitted trainer
 ):  # ClassifierTrainer, not fitted
-    "The encoder of a fitted GIB with its readout and a classifier, to be trained on whole graphs for as many epochs."
+    "The encoder of a GIB with its readout and a classifier, to be trained on whole graphs for as many epochs."
     from gib_nb.nn.backbones import GraphClassifier
     from gib_nb.train.classifier_trainer import ClassifierTrainer
 
     config = trainer.config
     encoder = config.encoder
+    edge_channels = trainer.spec.edge_channels if edge_channels is None else edge_channels
 
     def network(in_channels, out_channels):
         name = encoder.name(in_channels) if callable(encoder.name) else encoder.name
         sizes = encoder.hidden_channels, encoder.num_layers, encoder.dropout, encoder.norm, encoder.readout
-        return GraphClassifier(in_channels, out_channels, name, *sizes, edge_channels=trainer.spec.edge_channels)
+        return GraphClassifier(in_channels, out_channels, name, *sizes, edge_channels=edge_channels)
 
     return ClassifierTrainer(
         network,

@@ -1,0 +1,146 @@
+"The comparison on tables of molecules: splits, methods, differences, and what a fraction of the atoms says."
+
+import gzip
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from gib_nb.cli import main
+from gib_nb.experiments import own_data as room
+from gib_nb.experiments.own_data import (
+    DATASETS,
+    METHODS,
+    SETS,
+    condense,
+    differences,
+    fraction_outcomes,
+    own_data_trial,
+    report,
+    top_fraction,
+)
+
+CHAINS = ["C" * n + end for n in range(1, 21) for end in ("O", "N", "F")]
+TINY = dict(hidden_channels=8, num_layers=2, num_steps=2, max_restarts=0)
+
+
+@pytest.fixture
+def root(tmp_path):
+    "A folder of published data with two small tables in place of the real ones."
+    folder = tmp_path / "moleculenet"
+    folder.mkdir()
+    rows = [f"{smiles},{len(smiles) + ('O' in smiles)}.5" for smiles in CHAINS]
+    (folder / "esol.csv.gz").write_bytes(gzip.compress("\n".join(["smiles,logS", *rows]).encode()))
+    rows = [f"{smiles},{int('O' in smiles)},{'' if i % 3 else int('N' in smiles)}" for i, smiles in enumerate(CHAINS)]
+    (folder / "clintox.csv.gz").write_bytes(gzip.compress("\n".join(["smiles,FDA_APPROVED,CT_TOX", *rows]).encode()))
+    return tmp_path
+
+
+@pytest.mark.parametrize("method", [method for method in METHODS if method != "chemprop"])
+@pytest.mark.parametrize("dataset", ["ESOL", "ClinTox"])
+def test_a_trial_of_every_method(root, dataset, method, monkeypatch):
+    monkeypatch.setattr("gib_nb.report.baselines.TREES", 10)
+    found = own_data_trial(dataset, method, 1, root, epochs=3, **TINY)
+    assert len(found["predictions"]) == len(found["labels"]) == 6 and found["seconds"] > 0 and json.dumps(found)
+    assert SETS[dataset].metric in found["scores"]
+    if method == "constant":
+        assert np.ptp(np.array(found["predictions"]), axis=0).max() == 0
+    if method == "GIB":
+        assert list(found["curve"]) == [f"{i / 10:g}" if i < 10 else "1.0" for i in range(1, 11)]
+        assert 0 <= found["selected_fraction"] <= 1 and found["config"]["encoder"]["name"] == "gine"
+
+
+def test_chemprop_is_asked_with_the_same_split(root, tmp_path, monkeypatch):
+    "A program in its place predicts 7 for every test molecule."
+    program = tmp_path / "chemprop"
+    program.write_text(
+        "#!/usr/bin/env python3\nimport csv, os, sys\nw = sys.argv\nfile, out = w[w.index('--data-path') + 1], w[w.index('--output-dir') + 1]\n"
+        "rows = list(csv.DictReader(open(file)))\nassert {r['split'] for r in rows} == {'train', 'val', 'test'} and len(rows) == 60\n"
+        "os.makedirs(out)\nprint('smiles,y0', *[r['smiles'] + ',7' for r in rows if r['split'] == 'test'], sep='\\n', file=open(out + '/test_predictions.csv', 'w'))\n"
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("GIB_NB_CHEMPROP", str(program))
+    found = own_data_trial("ESOL", "chemprop", 0, root)
+    assert found["predictions"] == [[7.0]] * 6
+    assert found["scores"]["rmse"] == pytest.approx(math.sqrt(np.mean((np.array(found["labels"]) - 7) ** 2)), rel=1e-5)
+    program.write_text("#!/bin/sh\necho no GPU here >&2\nexit 1\n")
+    with pytest.raises(RuntimeError, match="no GPU here"):
+        own_data_trial("ESOL", "chemprop", 0, root)
+
+
+def test_without_the_tables_it_is_said(tmp_path, monkeypatch):
+    monkeypatch.delenv("GIB_NB_DATA", raising=False)
+    with pytest.raises(ValueError, match="folder of published data with moleculenet/ in it"):
+        own_data_trial("ESOL", "constant", 0, tmp_path)
+
+
+def test_top_fraction_against_a_loop():
+    generator = torch.Generator().manual_seed(0)
+    for fraction in (0.01, 0.1, 0.3, 0.5, 0.99, 1.0):
+        batch = torch.repeat_interleave(torch.arange(6), torch.randint(1, 12, (6,), generator=generator))
+        p = torch.rand(len(batch), generator=generator)
+        for graph in range(6):
+            mine = (batch == graph).nonzero()[:, 0].tolist()
+            count = max(1, math.ceil(fraction * len(mine) - 1e-6))
+            best = set(sorted(mine, key=lambda node: -p[node])[:count])
+            assert {node for node in mine if top_fraction(p, batch, fraction)[node]} == best
+
+
+def test_all_atoms_predict_as_the_model_does(root):
+    trainer = room._trainer("ESOL", 0, 3, TINY)
+    data = room.own_data("ESOL", 0, root)
+    trainer.fit(data.train, valid=data.valid, progress=False)
+    whole = fraction_outcomes(trainer, data.test, 1.0)
+    assert whole == pytest.approx(trainer.spec.outcomes(trainer.apply(data.test).prediction), rel=1e-5)
+
+
+def rows_of(values, dataset="ESOL"):
+    return [
+        {
+            "dataset": dataset,
+            "method": method,
+            "seed": seed,
+            "scores": {SETS[dataset].metric: value},
+            "predictions": [],
+            "labels": [],
+        }
+        for method, each in values.items()
+        for seed, value in enumerate(each)
+    ]
+
+
+def test_differences_by_hand():
+    found = differences(rows_of({"GIB": (0.9, 0.7), "network": (1.0, 1.0), "constant": (2.0,)}))
+    assert set(found) == {"network"} and found["network"]["difference"] == pytest.approx(0.2)
+    assert found["network"]["high"] - 0.2 == pytest.approx(12.7062 * math.sqrt(0.02 / 2), rel=1e-4)
+
+
+def test_molecules_count_where_seeds_share_them():
+    "With a scaffold split, two seeds that agree are no certainty."
+    random = np.random.default_rng(0)
+    y, p = random.integers(0, 2, 80), random.random((80, 1))
+    rows = rows_of({"GIB": (0.8, 0.8), "network": (0.7, 0.7)}, "BBBP")
+    for row in rows:
+        noise = 0.0 if row["method"] == "GIB" else 0.3 * random.random((80, 1))
+        row |= {"labels": y.tolist(), "predictions": np.concatenate([1 - p - noise, p + noise], 1).tolist()}
+    found = differences(rows)["network"]
+    assert found["difference"] == pytest.approx(0.1) and found["high"] - found["low"] > 0.05
+
+
+def test_condensed_rows_and_their_table():
+    rows = condense(rows_of({"GIB": (0.9, 0.7), "network": (1.0, 1.0)}))
+    assert all("predictions" not in row and "labels" not in row for row in rows)
+    assert ["differences" in row for row in rows] == [True, False, False, False]
+    text = report(rows)
+    assert "ESOL, rmse, random" in text and "0.800 ± 0.141" in text and "+0.200 [" in text
+
+
+def test_the_command_writes_the_table(root, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("gib_nb.report.baselines.TREES", 5)
+    words = ["reproduce", "own-data", "--datasets", "ESOL", "--methods", "random forest", "constant", "--seeds", "2"]
+    assert main([*words, "--data", str(root), "--out", str(tmp_path / "out"), "--no-progress"]) == 0
+    assert "random forest" in capsys.readouterr().out
+    record = json.loads((tmp_path / "out" / "own_data.json").read_text())
+    assert len(record["rows"]) == 4 and "predictions" not in record["rows"][0] and set(DATASETS) == set(SETS)
