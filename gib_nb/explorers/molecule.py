@@ -491,7 +491,7 @@ def model_notes(record: dict, atoms: int) -> list:
 
 def run_notes(metrics: dict) -> list:
     "How good a model of a run is on its test molecules, compared with others, and what its training warned of."
-    if not metrics:
+    if "scores" not in metrics:
         return ["No run of gib-nb train is on record for this model: how good it is on test molecules is not known."]
     scores, split = metrics["scores"], metrics["data"].get("split", "").split("/")
     number = lambda name: "unknown" if scores[name]["test"] is None else f"{scores[name]['test']:.2f}"
