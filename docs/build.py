@@ -24,7 +24,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 WIDGET = "application/vnd.jupyter.widget-view+json"
 DIRECTIVE = re.compile(r"#\s*\|.*\n?")
 GROUPS = {
-    "tutorials": "Your own data",
+    "tutorials": "Tutorials",
     "lessons": "Lessons",
     "explorers": "Explorers",
     "": "Rooms",
