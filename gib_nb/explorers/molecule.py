@@ -743,12 +743,8 @@ class ModelOnDemand(MoleculeState):
 
     @property
     def view(self):
-        if (
-            self._view is None
-            and self._loader is None
-            and self.own is None
-            and "gib_nb.train.trainer" not in sys.modules
-        ):
+        ready = self._view or self._loader or self.own or "gib_nb.train.trainer" in sys.modules
+        if not ready:
             self._loader = threading.Thread(target=self._load, name="gib-molecule", daemon=True)
             self._loader.start()
         return super().view
