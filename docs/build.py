@@ -24,6 +24,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 WIDGET = "application/vnd.jupyter.widget-view+json"
 DIRECTIVE = re.compile(r"#\s*\|.*\n?")
 GROUPS = {
+    "tutorials": "Tutorials",
     "lessons": "Lessons",
     "explorers": "Explorers",
     "": "Rooms",
@@ -61,7 +62,7 @@ def alive(output, source, up, place, most, key):
     data = output.get("data", {})
     data.pop(WIDGET, None)
     text = "".join(data.get("text/plain", ""))
-    if re.match(r"\w+Explorer\(.*\): run the cell", text, re.S):
+    if re.match(r"\w+Explorer\(.*\): run the cell", text, re.S) and explorer_of(text, source) is not None:
         name = explorer_page(text, source, place, most)
         title = html.escape(text.split("(")[0])
         output["data"] = {

@@ -988,6 +988,28 @@ def test_a_model_of_ones_own_is_named_with_its_figures(model, tmp_path, capsys):
     )
 
 
+def test_app_shows_a_model_of_ones_own(model, finished, tmp_path, monkeypatch, capsys):
+    import gib_nb.explorers.app as app
+
+    asked = []
+    monkeypatch.setattr(app, "serve", lambda *words: asked.append(words) or 0)
+    assert main(["app", "--no-browser"]) == 0 and main(["app", "--no-browser", "--model", str(model)]) == 0
+    assert asked == [(8866, "127.0.0.1", False, None), (8866, "127.0.0.1", False, str(model))]
+    capsys.readouterr()
+    for folder, said in ((tmp_path, "make one with gib-nb train FILE"), (finished, "a column of SMILES")):
+        assert main(["app", "--model", str(folder)]) == 1
+        text = capsys.readouterr().err.strip()
+        assert text.startswith("gib-nb app: expected") and said in text and len(text.splitlines()) == 1
+    assert len(asked) == 2
+
+
+def test_a_run_keeps_test_molecules_with_their_labels(molecules):
+    found = train.example_molecules(molecules, 3)
+    assert [smiles for smiles, _ in found] == [graph.smiles for graph in molecules.test[:3]]
+    assert float(found[0][1]) == pytest.approx(molecules.test[0].y.item(), rel=1e-3)
+    assert train.example_molecules(motif_dataset(20)) == []
+
+
 def test_warnings_are_lines_without_file_names(model, monkeypatch, capsys):
     def warned(args):
         warnings.warn("look out", UserWarning)

@@ -5,6 +5,7 @@ import html
 import json
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from gib_nb.chem.builtin import builtin_molecules
 from gib_nb.chem.fragments import cut_fragment
 from gib_nb.chem.properties import property_oracle
 from gib_nb.chem.smiles import molecule_to_data, read_molecule
+from gib_nb.data.graph_dataset import make_dataset
 from gib_nb.explain.molecule import shipped_model
 from gib_nb.explorers.molecule import EXAMPLES, OWN, PROPERTIES, MoleculeExplorer
 
@@ -394,3 +396,129 @@ print("ok")
 def test_import_loads_nothing_heavy():
     code = "import sys, gib_nb.explorers.molecule as m; m.MoleculeExplorer(); print(*[n for n in ('torch', 'rdkit', 'sklearn', 'pandas') if n in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == ""
+
+
+# --- a model of one's own ---------------------------------------------------------------------------------------------------------------------------------------
+
+CHAINS = ["C" * n + end for n in range(1, 11) for end in ("O", "N", "F")]
+FEW = dict(epochs=4, pretrain_epochs=1, rampup_epochs=1, hidden_channels=8, num_steps=2, max_restarts=0, seed=1)
+
+
+def trained(graphs, y=None, **settings):
+    trainer = gib_nb.train.trainer.GIBTrainer(**FEW | settings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # after four epochs it has collapsed
+        return trainer.fit(graphs, y, progress=False)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    "The result folder of a file in which alcohols are <b>active</b>."
+    from gib_nb.cli import main
+
+    folder = tmp_path_factory.mktemp("own")
+    rows = [f"{smiles},{'<b>active</b>' if 'O' in smiles else 'inactive'}" for smiles in CHAINS]
+    (folder / "activity.csv").write_text("\n".join(["smiles,activity", *rows]))
+    words = [word for name, value in FEW.items() for word in ("--" + name.replace("_", "-"), str(value))]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gib_nb.train.metrics.REPEATS", 10)
+        made = ["train", str(folder / "activity.csv"), "--out", str(folder / "run"), "--no-baselines", "--no-progress"]
+        assert main([*made, *words]) == 0
+    return folder / "run"
+
+
+def test_a_run_shows_its_label_its_test_molecules_and_its_scores(run):
+    explorer, metrics = MoleculeExplorer(model=run), json.loads((run / "metrics.json").read_text())
+    assert list(explorer.state) == ["smiles", "example", "threshold"] and explorer.title.endswith("carry activity?")
+    smiles, label = metrics["examples"][0]
+    assert explorer.smiles == smiles and explorer.example == f"test 1: {smiles} ({label})"
+    text, e, trainer = explorer.panel_numbers(), explorer.explain(), gib_nb.train.trainer.GIBTrainer.load(run)
+    graph = molecule_to_data(smiles)
+    assert e.prediction == trainer.predict([graph])[0] and e.weights == pytest.approx(
+        trainer.explain([graph])[0].node_mask.flatten().tolist()
+    )
+    chance = trainer.predict_proba([graph]).max()
+    assert f"<td>{html.escape(e.prediction)}, probability {chance:.2f}</td>" in text
+    assert f"<td>label in the data</td><td>{html.escape(label)}</td>" in text and "<b>active" not in html_of(explorer)
+    assert "property of the" not in text and "bias" not in text and e.value is None and "QED" not in text
+    assert f"accuracy {metrics['scores']['model']['test']:.2f}" in text and "majority class" in text
+    assert "fingerprint" in text and f"{run}" in text
+    explorer.smiles = "CCCCCCCCCCCCN"
+    assert explorer.example == OWN and "label in the data" not in explorer.panel_numbers()
+
+
+def test_a_run_in_the_view_and_on_a_page(run):
+    explorer = MoleculeExplorer(model=str(run), example="aspirin")
+    view = explorer.view
+    assert list(view.controls) == ["smiles", "example", "threshold"] and "<svg" in view.panels["drawing"].value
+    view.controls["example"].value = 1
+    assert explorer.example.startswith("test 2") and view.controls["smiles"].value == explorer.smiles
+    view.controls["smiles"].value = "CC(=O"
+    assert "parenthes" in view.problems["smiles"].value and view.panels["numbers"].value == ""
+    explorer.close()
+    page = MoleculeExplorer(model=run).to_html()
+    assert '"name":"threshold"' in page and '"name":"property"' not in page
+    assert repr(explorer).startswith(f"MoleculeExplorer(model={str(run)!r}, smiles=")
+
+
+def test_a_method_stands_beside_a_model_of_ones_own(run):
+    explorer = MoleculeExplorer({"ends": lambda graph, name: graph.x[:, 2]}, model=run, smiles="CCO")
+    assert explorer.explain("ends").weights == (0, 0, 1) and "<td>–</td>" in explorer.panel_numbers()
+
+
+@pytest.mark.parametrize("kind", ["value", "targets", "values"])
+def test_other_labels(kind):
+    graphs = [molecule_to_data(smiles) for smiles in CHAINS]
+    y = np.array([[len(smiles), "O" in smiles] for smiles in CHAINS], dtype=float)
+    if kind == "targets":
+        y[:, 0] = y[:, 0] > 5
+    for graph, labels in zip(graphs, y):
+        graph.y = torch.tensor(labels[:1] if kind == "value" else labels[None], dtype=torch.float)
+    data = make_dataset("sizes", graphs, task="classification" if kind == "targets" else "regression")
+    trainer = trained(data.train)
+    text = MoleculeExplorer(model=trainer, smiles="CCCN").panel_numbers()
+    prediction = trainer.predict([molecule_to_data("CCCN")])[0]
+    expected = {
+        "value": lambda: f"<td>{prediction:.3f}</td>",
+        "targets": lambda: f"target 0 {prediction[0]} (",
+        "values": lambda: f"target 1 {prediction[1]:.4g}<",
+    }[kind]()
+    assert expected in text and "No run of gib-nb train is on record" in text
+
+
+def test_a_property_that_can_be_computed_is_computed(tmp_path):
+    trained([molecule_to_data(smiles, float(len(smiles))) for smiles in CHAINS]).save(tmp_path)
+    (tmp_path / "metrics.json").write_text(json.dumps({"data": {"name": "QED"}}))
+    explorer = MoleculeExplorer(model=tmp_path, smiles=EXAMPLES["aspirin"])
+    assert "property of the molecule" in explorer.panel_numbers() and explorer.property == "QED"
+    assert explorer.explain().value == property_oracle("QED")(EXAMPLES["aspirin"])
+
+
+def test_standardized_molecules_are_shown_as_the_model_gets_them(tmp_path):
+    trained([molecule_to_data(smiles, float(len(smiles))) for smiles in CHAINS]).save(tmp_path)
+    (tmp_path / "metrics.json").write_text(json.dumps({"source": {"standardize": True, "targets": ["size"]}}))
+    assert MoleculeExplorer(model=tmp_path, smiles="CC(=O)[O-].[Na+]").explain().smiles == "CC(=O)O"
+
+
+def test_the_threshold_is_that_of_the_model():
+    graphs = [molecule_to_data(smiles, float(len(smiles))) for smiles in CHAINS]
+    explorer = MoleculeExplorer(model=trained(graphs, threshold=0.33), smiles="CCO")
+    assert explorer.threshold == 0.33 and 0.5 in explorer.control("threshold").options
+
+
+def test_what_is_no_model_of_molecules(tmp_path):
+    from gib_nb.data.synthetic import motif_dataset
+
+    with pytest.raises(FileNotFoundError, match=r"result folder of gib-nb train \(got .*nowhere.*make one with"):
+        MoleculeExplorer(model=tmp_path / "nowhere")
+    motif = trained(motif_dataset(20).graphs)
+    motif.save(tmp_path / "fold-01")
+    with pytest.raises(FileNotFoundError, match="name one of its folds, such as .*fold-01"):
+        MoleculeExplorer(model=tmp_path)
+    for model in (motif, tmp_path / "fold-01"):
+        with pytest.raises(ValueError, match="trained on molecules.*FILE has a column of SMILES"):
+            MoleculeExplorer(model=model)
+    with pytest.raises(ValueError, match="call fit"):
+        MoleculeExplorer(model=gib_nb.train.trainer.GIBTrainer())
+    with pytest.raises(TypeError, match="fitted GIBTrainer .got int"):
+        MoleculeExplorer(model=3)

@@ -577,6 +577,22 @@ def test_tabs_are_built_when_they_are_opened():
     assert page.widget.children[1].children[0] is page.explorers["beta"].widget
 
 
+def test_a_model_of_ones_own_is_in_its_tab_and_seen_first(monkeypatch):
+    asked = []
+
+    class Own(Line):
+        def __init__(self, model=None):
+            asked.append(model)
+            super().__init__()
+
+    monkeypatch.setattr("gib_nb.explorers.app.EXPLORERS", {"bits": Line, "molecule": Own})
+    page = Page(["bits", "molecule"], model="runs/activity")
+    assert asked == ["runs/activity"] and page.widget.selected_index == 1 and list(page.explorers) == ["molecule"]
+    source = json.loads(page_notebook("runs/it's"))["cells"][0]["source"]
+    assert f"page(model={str(pathlib.Path('runs').resolve() / 'it') + chr(39) + 's'!r})" in source
+    compile(source, "page", "exec")
+
+
 def test_page_listens_on_this_computer_alone():
     command = voila_command("page.ipynb", 1234)
     assert "--Voila.ip=127.0.0.1" in command and "--port=1234" in command

@@ -15,6 +15,7 @@ from gib_nb.exercises.base import Exercise, exercises_of
 
 NBS = pathlib.Path(__file__).parents[1] / "nbs"
 LESSONS = sorted((NBS / "lessons").glob("[0-9]*.ipynb"))
+TUTORIALS = sorted((NBS / "tutorials").glob("*.ipynb"))
 
 
 def marked():
@@ -72,7 +73,9 @@ def test_a_lesson_asks_all_its_exercises_and_shows_no_solution(path):
 
 
 @pytest.mark.parametrize(
-    "path", [*marked(), NBS / "lessons" / "teaching.ipynb", NBS / "start_here.ipynb"], ids=lambda path: path.stem
+    "path",
+    [*marked(), *TUTORIALS, NBS / "lessons" / "teaching.ipynb", NBS / "start_here.ipynb"],
+    ids=lambda path: path.stem,
 )
 def test_links_lead_to_notebooks(path):
     for target in re.findall(r"\]\(([^)#]+)\)", "\n".join(cells(path, "markdown"))):
@@ -107,10 +110,12 @@ OTHER_PROCESSOR = {
     [
         pytest.param(NBS / "start_here.ipynb", "default", id="start_here"),
         pytest.param(NBS / "lessons" / "07_training.ipynb", "avx2", id="07_training"),
+        pytest.param(NBS / "tutorials" / "own_molecules.ipynb", "default", id="own_molecules"),
+        pytest.param(NBS / "tutorials" / "own_graphs.ipynb", "avx2", id="own_graphs"),
     ],
 )
 def test_what_a_lesson_asserts_holds_on_another_processor(path, instructions):
-    "The two whose outcomes swing most from training to training; slow cells keep what they show and assert nothing."
+    "Those whose outcomes swing most from training to training; slow cells keep what they show and assert nothing."
     code = "\n".join(cell for cell in cells(path, "code") if not cell.startswith("#| slow"))
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", code],
@@ -121,6 +126,34 @@ def test_what_a_lesson_asserts_holds_on_another_processor(path, instructions):
         timeout=500,
     )
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
+def test_a_tutorial_goes_from_a_file_to_the_shell(path):
+    "A promise, then the steps in their order, with the same as commands; nothing is exported and nothing left out of the tests."
+    prose, code = "\n".join(cells(path, "markdown")), "\n".join(cells(path, "code"))
+    assert re.match(r"# Your own \w+\n\n> .+\n\nIn ten minutes you [^.]+\. Afterwards you [^.]+\.\n", prose)
+    steps = (
+        "## Train",
+        "## Compare",
+        "## Predict",
+        "## Explain",
+        "## Keep it",
+        "## The same without Python",
+        "## Where",
+    )
+    assert sorted(steps, key=prose.index) == list(steps)
+    assert len(re.findall(r"^gib-nb (train|predict|explain) ", prose, re.M)) == 3
+    assert code.count("assert ") >= 5 and "#| " not in code and path.stat().st_size < 150_000
+
+
+@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
+def test_the_commands_of_a_tutorial_are_commands(path):
+    "Their options are known; nothing is trained."
+    from gib_nb.cli.main import build_parser
+
+    for line in re.findall(r"^gib-nb (.+?)\s*(?:#.*)?$", "\n".join(cells(path, "markdown")), re.M):
+        build_parser().parse_args(line.split())
 
 
 def test_slow_cells_of_lessons_assert_nothing():

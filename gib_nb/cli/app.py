@@ -4,6 +4,7 @@ from gib_nb.cli.common import PLAIN
 
 EXAMPLES = """examples:
   gib-nb app                                  on this computer alone
+  gib-nb app --model runs/activity            with your model in the tab of the molecules
   gib-nb app --ip 0.0.0.0 --port 8080         for a class on the same network
 """
 
@@ -26,6 +27,9 @@ def add_parser(commands) -> list:
         help="address to listen on; with 0.0.0.0 everyone who can reach this computer can open the "
         "page (default: 127.0.0.1)",
     )
+    parser.add_argument(
+        "--model", metavar="RUN", help="result folder of gib-nb train on molecules, to be shown in their tab"
+    )
     parser.add_argument("--no-browser", dest="show", action="store_false", help="do not open a browser")
     parser.set_defaults(run=app_command)
     return [parser]
@@ -33,9 +37,13 @@ def add_parser(commands) -> list:
 
 def app_command(args) -> int:
     "Serve the explorers until it is interrupted; the result is the exit code."
-    from gib_nb.explorers.app import serve
-
     try:
-        return serve(args.port, args.ip, args.show)
+        from gib_nb.explorers.app import serve
+
+        if args.model is not None:
+            from gib_nb.explorers.molecule import own_model
+
+            own_model(args.model)  # an error is for the terminal, and not for the page
+        return serve(args.port, args.ip, args.show, args.model)
     except ImportError as error:
         raise OSError(str(error)) from error

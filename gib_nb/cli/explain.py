@@ -2,7 +2,6 @@
 
 import argparse
 import csv
-import json
 import os
 import pathlib
 import sys
@@ -10,7 +9,7 @@ import sys
 from gib_nb.cli.common import PLAIN, add_renamed, add_worker_options, output, probability, report_progress, workers
 from gib_nb.data.records import FILES, smiles_column, smiles_lines
 from gib_nb.experiments.screening import explain_lines
-from gib_nb.explain.molecule import SHIPPED_MODELS, explain_smiles, oracle_for_dataset, shipped_model
+from gib_nb.explain.molecule import SHIPPED_MODELS, explain_smiles, load_run, oracle_for_dataset, shipped_model
 from gib_nb.report.evaluate import COLUMNS
 from gib_nb.report.molecules import MOLECULE_COLUMNS, explanations_html, molecule_row
 
@@ -106,11 +105,6 @@ def load_model(args) -> tuple:
     """The trainer and the property oracle that an explanation needs.
 
     A model from a folder records where it lies and how it scored."""
-    import torch
-
-    from gib_nb.train.migrate import migrate
-    from gib_nb.train.trainer import GIBTrainer
-
     if args.model is None:
         name = args.property or SHIPPED_MODELS[0]
         return shipped_model(name), oracle_for_dataset(name)
@@ -118,10 +112,8 @@ def load_model(args) -> tuple:
         raise argparse.ArgumentTypeError(
             f"expected --model or --property, which names a shipped model (got both: {args.model} and {args.property})"
         )
-    trainer = GIBTrainer.load(args.model, device=None if torch.cuda.is_available() else "cpu")
-    path = pathlib.Path(args.model) / "metrics.json"
-    metrics = migrate(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
-    trainer.record = trainer.record | {"folder": str(args.model), "metrics": metrics}
+    trainer = load_run(args.model)
+    metrics = trainer.record["metrics"]
     return trainer, oracle_for_dataset(metrics["data"]["name"] if metrics else None)
 
 

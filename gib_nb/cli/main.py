@@ -21,6 +21,7 @@ your own molecules:
   gib-nb train activity.csv                   a model, an honest comparison and a report
   gib-nb predict library.csv --model RUN      predictions of other molecules; RUN is the folder of that model
   gib-nb explain library.csv --model RUN      which atoms carry the property
+  gib-nb app --model RUN                      the same in a browser, for any molecule that you type
 
 then:
   gib-nb train MUTAG --folds                  ten-fold cross-validation

@@ -338,10 +338,23 @@ def train_run(
         "attempts": trainer.history["attempts"],
         "seconds": round(seconds, 2),
         "resumed": resumed,
+        "examples": example_molecules(data),
         "config": config_to_dict(config),
         **environment(config.device),
     }
     return trainer, plain_json(metrics)
+
+
+def example_molecules(data, number: int = 12) -> list:
+    "The first molecules of the test part with their labels as text, for those who look at the model later; [] for other graphs."
+    from gib_nb.utils.text import label_text
+
+    names = lambda y: y if data.classes is None or y != y else data.classes[int(y)]
+    found = {}
+    for graph, y in zip(data.test, data.labels[data.split["test"]].tolist()):
+        if graph.get("smiles") and len(found) < number:
+            found.setdefault(graph.smiles, label_text([names(each) for each in y] if isinstance(y, list) else names(y)))
+    return list(map(list, found.items()))
 
 
 def source_record(source, standardize: bool) -> dict | None:

@@ -5,12 +5,14 @@
 # %% auto #0
 __all__ = ['SHIPPED_MODELS', 'DRAWS', 'LARGEST_COMPARED', 'model_path', 'shipped_model', 'model_fingerprint', 'ModelCard',
            'model_card', 'random_connected_subset', 'random_biases', 'MoleculeExplanation', 'verdict', 'worth_rows',
-           'explain_molecules', 'oracle_for_dataset', 'explain_smiles', 'best_examples']
+           'load_run', 'check_molecule_model', 'explain_molecules', 'oracle_for_dataset', 'explain_smiles',
+           'best_examples']
 
 # %% ../../nbs/42_explain_molecule.ipynb #ae44a3f4
 import dataclasses
 import functools
 import importlib.resources
+import json
 import pathlib
 import re
 import threading
@@ -319,6 +321,41 @@ def _table_text(e):
     ]
     return "\n".join([_summary_text(e), "", "  atom      weight", *rows])
 
+# %% ../../nbs/42_explain_molecule.ipynb #load-run
+def load_run(
+    folder,  # result folder of `gib-nb train`
+):  # fitted `GIBTrainer`; its `record` holds "folder" and "metrics", which is {} for a model that was only saved
+    "The trained model of a folder; FileNotFoundError where there is none, ValueError for a file of another kind."
+    import torch
+
+    from gib_nb.train.migrate import migrate
+    from gib_nb.train.trainer import GIBTrainer
+
+    folder = pathlib.Path(folder)
+    if not (folder / "model.safetensors").is_file():
+        folds = sorted(folder.glob("fold-*/model.safetensors"))
+        advice = f"name one of its folds, such as {folds[0].parent}" if folds else "make one with gib-nb train FILE"
+        raise FileNotFoundError(
+            f"expected a result folder of gib-nb train (got {folder}, without model.safetensors); {advice}"
+        )
+    trainer = GIBTrainer.load(folder, device=None if torch.cuda.is_available() else "cpu")
+    path = folder / "metrics.json"
+    metrics = migrate(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
+    trainer.record = trainer.record | {"folder": str(folder), "metrics": metrics}
+    return trainer
+
+# %% ../../nbs/42_explain_molecule.ipynb #check-molecules
+def check_molecule_model(
+    trainer,  # fitted `GIBTrainer`
+):
+    "ValueError for a model that was not trained on graphs from `molecule_to_data`."
+    from gib_nb.chem.smiles import ATOM_FEATURES
+
+    if trainer.spec.in_channels != len(ATOM_FEATURES) or trainer.spec.max_degree is not None:
+        raise ValueError(
+            f"expected a model trained on molecules, with {len(ATOM_FEATURES)} features per atom (got one for {trainer.spec.in_channels} features)"
+        )
+
 # %% ../../nbs/42_explain_molecule.ipynb #149101e2
 def explain_molecules(
     graphs,  # from `molecule_to_data`
@@ -328,15 +365,11 @@ def explain_molecules(
 ) -> list:  # of MoleculeExplanation
     "Explain molecules in one pass; ValueError for a model that is not trained, or was trained on other node features."
     from gib_nb.chem.fragments import connected_components, cut_fragment
-    from gib_nb.chem.smiles import ATOM_FEATURES
 
     card, graphs, found = model_card(trainer), list(graphs), []
     if not graphs:
         return found
-    if trainer.spec.in_channels != len(ATOM_FEATURES) or trainer.spec.max_degree is not None:
-        raise ValueError(
-            f"expected a model trained on molecules, with {len(ATOM_FEATURES)} features per atom (got one for {trainer.spec.in_channels} features)"
-        )
+    check_molecule_model(trainer)
     threshold = trainer.config.threshold if threshold is None else threshold
     predictions = trainer.apply(graphs, whole=False)
     masks = predictions.node_mask.split([graph.num_nodes for graph in graphs])

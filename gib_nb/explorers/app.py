@@ -32,8 +32,10 @@ class Page:
     def __init__(
         self,
         names=tuple(EXPLORERS),  # of registered explorers
+        model=None,  # what `MoleculeExplorer(model=...)` takes: its tab shows this model, and is the first to be seen
     ):
-        self.names, self.explorers = list(names), {}
+        self.names, self.explorers, self.model = list(names), {}, model
+        first = self.names.index("molecule") if model is not None else 0
         titles = [TITLES[name] for name in names]
         waiting = [
             ipywidgets.VBox(
@@ -42,9 +44,9 @@ class Page:
             )
             for title in titles
         ]
-        self.widget = ipywidgets.Tab(waiting, titles=tuple(titles), selected_index=0)
+        self.widget = ipywidgets.Tab(waiting, titles=tuple(titles), selected_index=first)
         self.widget.observe(lambda change: self.open(change["new"]), "selected_index")
-        self.open(0)
+        self.open(first)
 
     def open(self, place: int | None):
         "Build the explorer of a tab, unless it is there."
@@ -52,7 +54,8 @@ class Page:
             return
         name = self.names[place]
         if name not in self.explorers:
-            self.explorers[name] = EXPLORERS[name]()
+            given = {"model": self.model} if name == "molecule" and self.model is not None else {}
+            self.explorers[name] = EXPLORERS[name](**given)
             self.widget.children[place].children = [self.explorers[name].widget]
 
 # %% ../../nbs/explorers/app.ipynb #87cd2cf9
@@ -62,20 +65,25 @@ class PageToken(anywidget.AnyWidget):
     _esm = source("token.js")
 
 
-def page() -> ipywidgets.Widget:
+def page(
+    model=None,  # of the molecules' tab, as in `Page`
+) -> ipywidgets.Widget:
     "All explorers as tabs."
-    return ipywidgets.VBox([Page().widget, PageToken()])
+    return ipywidgets.VBox([Page(model=model).widget, PageToken()])
 
 
-def page_notebook() -> str:  # JSON
+def page_notebook(
+    model: str | None = None,  # result folder of `gib-nb train` for the molecules' tab
+) -> str:  # JSON
     "A notebook that shows the page."
+    given = "" if model is None else f"model={os.path.abspath(model)!r}"
     cell = {
         "cell_type": "code",
         "id": "page",
         "metadata": {},
         "execution_count": None,
         "outputs": [],
-        "source": "from gib_nb.explorers.app import page\npage()",
+        "source": f"from gib_nb.explorers.app import page\npage({given})",
     }
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     return json.dumps(
@@ -129,12 +137,13 @@ def serve(
     port: int = 8866,
     ip: str = "127.0.0.1",
     show: bool = True,  # open a browser
+    model: str | None = None,  # result folder of `gib-nb train` for the molecules' tab
 ) -> int:  # exit code of Voilà
     "Serve the page until it is interrupted."
     address = f"http://{'127.0.0.1' if ip in ('0.0.0.0', '::') else ip}:{port}"
     with tempfile.TemporaryDirectory() as folder:
         notebook = pathlib.Path(folder) / "explorers.ipynb"
-        notebook.write_text(page_notebook(), encoding="utf-8")
+        notebook.write_text(page_notebook(model), encoding="utf-8")
         print(f"the explorers are at {address} (Ctrl-C ends)", flush=True)
         with subprocess.Popen(voila_command(notebook, port, ip), env=voila_environment()) as server:
             if show:

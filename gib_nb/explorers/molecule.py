@@ -5,8 +5,9 @@
 # %% auto #0
 __all__ = ['PROPERTIES', 'EXAMPLES', 'OWN', 'SETTINGS', 'SEEDS', 'LARGEST', 'LONGEST', 'level_choice', 'candidate_molecules',
            'level_dataset', 'fragment_figures', 'prediction_figures', 'train_one', 'train_models', 'write_model',
-           'build_one', 'build_models', 'reason_against', 'weigh', 'cut', 'weigh_by', 'explanation', 'drawing',
-           'comparison_table', 'note', 'model_notes', 'weight_bars', 'drawing_html', 'numbers_html', 'MoleculeState',
+           'build_one', 'build_models', 'reason_against', 'PropertyModel', 'shipped', 'own_model', 'weigh', 'cut',
+           'weigh_by', 'explanation', 'drawing', 'comparison_table', 'note', 'model_notes', 'run_notes', 'weight_bars',
+           'prediction_text', 'drawing_html', 'numbers_html', 'run_examples', 'own_controls', 'MoleculeState',
            'ModelOnDemand', 'MoleculeExplorer']
 
 # %% ../../nbs/explorers/molecule.ipynb #a31adc65
@@ -27,8 +28,11 @@ from ..experiments.sweep import round_json
 from gib_nb.explain.molecule import (
     MoleculeExplanation,
     _read_once,
+    check_molecule_model,
+    load_run,
     model_card,
     model_path,
+    oracle_for_dataset,
     random_connected_subset,
     shipped_model,
     worth_rows,
@@ -37,6 +41,7 @@ from .control import Control
 from .explorer import Explorer
 from ..report.figures import GRAY, ORANGE, RED, SKY, figure
 from ..utils.files import environment
+from ..utils.text import label_text
 
 # %% ../../nbs/explorers/molecule.ipynb #1f71dc58
 PROPERTIES = {
@@ -288,7 +293,7 @@ def build_models(small: bool = False, jobs: int = 1, progress: bool = True, fold
 
     names = ["HLM"] if small else list(PROPERTIES)
     records = Parallel(n_jobs=jobs)(delayed(build_one)(name, folder, small, root, progress) for name in names)
-    _read_once.cache_clear()
+    _read_once.cache_clear(), shipped.cache_clear()
     return {"settings": SETTINGS, "models": dict(zip(names, records))}
 
 # %% ../../nbs/explorers/molecule.ipynb #29df75ea
@@ -310,27 +315,85 @@ def reason_against(smiles: str) -> str:
         return f"{str(error)[:1].upper()}{str(error)[1:]}"
     return "" if atoms <= LARGEST else f"Expected a molecule of at most {LARGEST} atoms (got {atoms})."
 
+# %% ../../nbs/explorers/molecule.ipynb #property-model
+@dataclasses.dataclass(frozen=True, eq=False)
+class PropertyModel:
+    "A model of molecules, and what is known of its property."
+
+    trainer: object  # fitted `GIBTrainer`
+    name: str  # of the property, or of the column that the model was trained on
+    title: str  # heading above the numbers
+    oracle: object = None  # `PropertyOracle`, where the property can be computed
+    metrics: dict = dataclasses.field(default_factory=dict)  # of the run of `gib-nb train`
+    standardize: bool = False  # whether the model was trained on the parents of molecules
+
+    @functools.cached_property
+    def card(self):
+        return model_card(self.trainer)
+
+    def read(self, smiles: str) -> str:
+        "The molecule that the model is given for a SMILES."
+        if not self.standardize:
+            return smiles
+        from rdkit.Chem import MolToSmiles
+
+        from gib_nb.chem.smiles import read_molecule
+        from gib_nb.chem.standardize import standardize_molecule
+
+        return MolToSmiles(standardize_molecule(read_molecule(smiles)))
+
+
+@functools.cache
+def shipped(name: str) -> PropertyModel:
+    "The shipped model of a property."
+    from gib_nb.chem.properties import property_oracle
+
+    oracle = property_oracle(name)
+    return PropertyModel(shipped_model(name), name, oracle.label, oracle)
+
+# %% ../../nbs/explorers/molecule.ipynb #own-model
+def own_model(
+    model,  # result folder of `gib-nb train`, or a fitted `GIBTrainer`
+) -> PropertyModel:
+    "A model of your own; FileNotFoundError or ValueError where there is none, or one that was not trained on molecules."
+    trainer = load_run(model) if isinstance(model, (str, os.PathLike)) else model
+    if not hasattr(trainer, "_fitted"):
+        raise TypeError(
+            f"expected a result folder of gib-nb train, or a fitted GIBTrainer (got {type(model).__name__})"
+        )
+    trainer._fitted()
+    try:
+        check_molecule_model(trainer)
+    except ValueError as error:
+        raise ValueError(f"{error}; train one with gib-nb train FILE, where FILE has a column of SMILES") from None
+    metrics = getattr(trainer, "record", {}).get("metrics", {})
+    source, word = metrics.get("source") or {}, "label" if trainer.spec.task == "classification" else "value"
+    oracle = None if source else oracle_for_dataset(metrics.get("data", {}).get("name"))
+    name = ", ".join(source.get("targets") or trainer.spec.targets or ([oracle.name] if oracle else [f"the {word}"]))
+    title = oracle.label if oracle else f"{name[:1].upper()}{name[1:]}, predicted by your model"
+    return PropertyModel(trainer, name, title, oracle, metrics, bool(source.get("standardize")))
+
 # %% ../../nbs/explorers/molecule.ipynb #37d2326b
 @functools.lru_cache(256)
-def weigh(smiles: str, name: str) -> tuple:
-    "Weights of the atoms, the prediction, and the property of the molecule."
-    from gib_nb.chem.properties import property_oracle
+def weigh(smiles: str, model: PropertyModel) -> tuple:
+    "Weights of the atoms, the prediction, its probabilities (None for values), and the property of the molecule (None where it is not known)."
     from gib_nb.chem.smiles import molecule_to_data
-    from gib_nb.explain.molecule import explain_molecules
 
-    e = explain_molecules([molecule_to_data(smiles)], shipped_model(name))[0]
-    return e.weights, e.prediction, property_oracle(name)(smiles)
+    found, spec = model.trainer.apply([molecule_to_data(smiles)], whole=False), model.trainer.spec
+    chances = spec.probabilities(found.prediction)[0].tolist() if spec.task == "classification" else None
+    value = None if model.oracle is None else model.oracle(smiles)
+    return tuple(found.node_mask.flatten().tolist()), spec.decode(found.prediction).tolist()[0], chances, value
 
 
 @functools.lru_cache(1024)
-def cut(smiles: str, atoms: tuple, name: str) -> tuple:
-    "Number of connected components of some atoms, the largest as a `Fragment`, and its property (None where there is no such molecule)."
+def cut(smiles: str, atoms: tuple, model: PropertyModel) -> tuple:
+    "Number of connected components of some atoms, the largest as a `Fragment`, and its property (None where there is no such molecule, or the property is not known)."
     from gib_nb.chem.fragments import connected_components, cut_fragment
-    from gib_nb.chem.properties import property_oracle
 
     components = connected_components(smiles, atoms)
     fragment = cut_fragment(smiles, components[0] if components else ())
-    return len(components), fragment, None if fragment.mol is None else property_oracle(name)(fragment.mol)
+    known = model.oracle is not None and fragment.mol is not None
+    return len(components), fragment, model.oracle(fragment.mol) if known else None
 
 # %% ../../nbs/explorers/molecule.ipynb #2ae87b69
 def weigh_by(method, smiles: str, name: str) -> tuple:
@@ -342,12 +405,10 @@ def weigh_by(method, smiles: str, name: str) -> tuple:
     return tuple(_atom_weights(method(graph, name), graph.num_nodes).tolist())
 
 
-def explanation(smiles: str, name: str, weights: tuple, threshold: float, prediction: float, value: float):
+def explanation(smiles: str, model: PropertyModel, weights: tuple, threshold: float, prediction, value: float | None):
     "A `MoleculeExplanation` for known weights."
-    from gib_nb.chem.properties import property_oracle
-
     components, fragment, fragment_value = cut(
-        smiles, tuple(i for i, weight in enumerate(weights) if weight > threshold), name
+        smiles, tuple(i for i, weight in enumerate(weights) if weight > threshold), model
     )
     return MoleculeExplanation(
         smiles,
@@ -356,11 +417,11 @@ def explanation(smiles: str, name: str, weights: tuple, threshold: float, predic
         components,
         fragment,
         prediction,
-        property_oracle(name).label,
+        model.oracle and model.oracle.label,
         value,
         fragment_value,
-        model_card(shipped_model(name)),
-        property_oracle(name),
+        model.card,
+        model.oracle,
     )
 
 
@@ -375,18 +436,25 @@ def drawing(smiles: str, weights: tuple, atoms: tuple, size: tuple = (600, 330))
 def comparison_table(
     found: dict,  # method -> MoleculeExplanation; the prediction of a method without one is NaN
     methods: bool = False,  # whether the head names the methods
+    prediction: str | None = None,  # of the model in words; None: a number
+    label: str | None = None,  # of the molecule in the data, where it is known
 ) -> str:  # HTML
-    "Which atoms each method selects, and the property of that fragment."
+    "Which atoms each method selects, and the property of that fragment, where it can be computed."
     number = lambda value: "–" if value is None or value != value else f"{value:.3f}"
     fraction = lambda part, e: f"{part} of {len(e.weights)} ({part / len(e.weights):.0%})"
-    rows = {
-        "predicted from the weighted atoms": lambda e: number(e.prediction),
+    told = lambda e: html.escape(prediction) if prediction is not None and e.model else number(e.prediction)
+    rows = {"predicted from the weighted atoms": told}
+    rows |= {} if label is None else {"label in the data": lambda e: html.escape(label)}
+    values = {
         "property of the molecule": lambda e: number(e.value),
         "property of the fragment": lambda e: number(e.fragment_value),
         "bias, |molecule − fragment|": lambda e: number(e.bias),
         "bias of random fragments of that size": lambda e: number(
             sum(e.random_biases) / len(e.random_biases) if e.random_biases else None
         ),
+    }
+    rows |= values if any(e.oracle for e in found.values()) else {}
+    rows |= {
         "atoms above the threshold": lambda e: fraction(sum(weight > e.threshold for weight in e.weights), e),
         "components": lambda e: str(e.components),
         "atoms in the fragment": lambda e: fraction(len(e.fragment.atoms), e),
@@ -418,6 +486,22 @@ def model_notes(record: dict, atoms: int) -> list:
         f"Trained on {data['molecules']['train']} molecules of {low} to {high} atoms, values {data['values'][0]:.2f} to {data['values'][1]:.2f}.{size}",
         f"Test fragments ({f['fragment']:.0%} of the atoms, threshold 0.50): bias {f['bias']:.2f}, rank correlation {f['rank']:.2f}; "
         f"random fragments of that size: {f['random_bias']:.2f} and {f['random_rank']:.2f}.",
+    ]
+
+
+def run_notes(metrics: dict) -> list:
+    "How good a model of a run is on its test molecules, compared with others, and what its training warned of."
+    if "scores" not in metrics:
+        return ["No run of gib-nb train is on record for this model: how good it is on test molecules is not known."]
+    scores, split = metrics["scores"], metrics["data"].get("split", "").split("/")
+    number = lambda name: "unknown" if scores[name]["test"] is None else f"{scores[name]['test']:.2f}"
+    others = [f"{name} {number(name)}" for name in scores if name not in ("measure", "model")]
+    size = f" ({split[2]})" if len(split) == 3 else ""
+    warned = [metrics.get("collapse") and f"collapse: {metrics['collapse']}", *metrics.get("warnings", ())]
+    return [
+        f"Test molecules{size}: {scores['measure']} {number('model')}.",
+        *([f"Others on the same molecules: {'; '.join(others)}."] if others else []),
+        *(f"Warning: {text}" for text in warned if text),
     ]
 
 # %% ../../nbs/explorers/molecule.ipynb #48e889e1
@@ -465,6 +549,18 @@ def _atom_groups(weights, fragment, threshold) -> dict:  # words -> color, numbe
         groups[inside if i in fragment else above if weight > threshold else below][1].append(i)
     return groups
 
+# %% ../../nbs/explorers/molecule.ipynb #prediction-text
+def prediction_text(model: PropertyModel, smiles: str) -> str | None:
+    "What a model predicts, in words: the label with its probability, of several targets each; None for one value."
+    spec, (_, prediction, chances, _) = model.trainer.spec, weigh(smiles, model)
+    if spec.targets is None:
+        return None if chances is None else f"{label_text(prediction)}, probability {max(chances):.2f}"
+    if chances is None:
+        return "; ".join(f"{name} {label_text(value)}" for name, value in zip(spec.targets, prediction))
+    last = str(spec.labels[1])
+    told = (p if str(label) == last else 1 - p for label, p in zip(prediction, chances))
+    return "; ".join(f"{n} {label_text(v)} ({p:.2f})" for n, v, p in zip(spec.targets, prediction, told))
+
 # %% ../../nbs/explorers/molecule.ipynb #71920246
 def drawing_html(
     found: dict,  # method -> MoleculeExplanation
@@ -482,19 +578,25 @@ def drawing_html(
 
 def numbers_html(
     found: dict,  # method -> MoleculeExplanation, the model first
-    record: dict,  # of the model
+    model: PropertyModel,
+    label: str | None = None,  # of the molecule in the data, where it is known
 ) -> str:
     "The table, the fragment, a verdict on it, and how far the model can be trusted."
     e = next(iter(found.values()))
     judged = [f"{name.capitalize()}: {text}." for name, text in worth_rows(e) if name in ("verdict", "model")]
+    if e.bias is None and e.fragment_fraction == 1:
+        judged.insert(0, "Verdict: the fragment is the whole molecule, so nothing is explained.")
     fragment = (
         f"Fragment: {e.fragment.smiles}"
         if e.fragment.smiles
         else f"No fragment: {e.fragment.reason} (largest weight {max(e.weights):.2f})."
     )
+    record = getattr(model.trainer, "record", {})
+    notes = model_notes(record, len(e.weights)) if "predictions" in record else run_notes(model.metrics)
+    table = comparison_table(found, len(found) > 1, prediction_text(model, e.smiles), label)
     return (
-        f'<b>{html.escape(e.oracle)}</b>{comparison_table(found, len(found) > 1)}<div style="overflow-wrap: anywhere">{note(fragment)}</div>'
-        + "".join(map(note, [*judged, *model_notes(record, len(e.weights))]))
+        f'<b>{html.escape(model.title)}</b>{table}<div style="overflow-wrap: anywhere">{note(fragment)}</div>'
+        + "".join(map(note, [*judged, *notes]))
     )
 
 # %% ../../nbs/explorers/molecule.ipynb #67c55823
@@ -525,6 +627,28 @@ _CONTROLS = (
     ),
 )
 
+# %% ../../nbs/explorers/molecule.ipynb #own-controls
+def run_examples(metrics: dict) -> dict:
+    "Name -> SMILES of the test molecules that a run has kept."
+    return {
+        f"test {i}: {smiles if len(smiles) <= 24 else f'{smiles[:23]}…'} ({label})": smiles
+        for i, (smiles, label) in enumerate(metrics.get("examples", ()), 1)
+    }
+
+
+def own_controls(
+    model: PropertyModel,
+    examples: dict,  # name -> SMILES
+) -> tuple:
+    "The controls for a model of your own."
+    smiles, example, _, threshold = _CONTROLS
+    cutoff = model.trainer.config.threshold
+    return (
+        dataclasses.replace(smiles, default=next(iter(examples.values()))),
+        dataclasses.replace(example, options=(*examples, OWN), default=None),
+        dataclasses.replace(threshold, options=tuple(sorted({*threshold.options, cutoff})), default=cutoff),
+    )
+
 # %% ../../nbs/explorers/molecule.ipynb #c99b0a5e
 class MoleculeState(Explorer):
     "A molecule, a property and a threshold, and what the model of the property says."
@@ -535,22 +659,53 @@ class MoleculeState(Explorer):
         self,
         methods: dict
         | None = None,  # name -> function (graph, property) -> one weight between 0 and 1 per atom, to stand beside the model
+        model=None,  # a result folder of `gib-nb train`, or a fitted `GIBTrainer`; None: the shipped models
         **values,  # of the controls
     ):
         self.methods, self._loader = dict(methods or {}), None
+        self.source = os.fspath(model) if isinstance(model, os.PathLike) else model
         self._others = functools.lru_cache(256)(
             lambda method, smiles, name: weigh_by(self.methods[method], smiles, name)
         )
+        self.own, self.examples = None if model is None else own_model(model), EXAMPLES
+        if self.own is not None:
+            self.examples = run_examples(self.own.metrics) | EXAMPLES
+            self.controls = own_controls(self.own, self.examples)
+            self.property = self.own.name
+            self.title = f"Molecules: which atoms carry {self.own.name}?"
+            self.counterexample = "a group that is known to matter for this property, left out of the fragment."
         super().__init__(**values)
 
     def changed(self, name):
         if name == "smiles":
-            self.example = next((known for known, smiles in EXAMPLES.items() if smiles == self.smiles.strip()), OWN)
+            self.example = next(
+                (known for known, smiles in self.examples.items() if smiles == self.smiles.strip()), OWN
+            )
         elif name == "example" and self.example != OWN:
-            self.smiles = EXAMPLES[self.example]
+            self.smiles = self.examples[self.example]
 
     def problem(self, name):
         return "" if self._loader is not None else reason_against(self.smiles)
+
+# %% ../../nbs/explorers/molecule.ipynb #state-model
+@patch(as_prop=True)
+def model(self: MoleculeState) -> PropertyModel:
+    "The model that is asked at present."
+    return self.own or shipped(self.property)
+
+
+@patch(as_prop=True)
+def label(self: MoleculeState) -> str | None:
+    "The label of the present molecule in the data of the run, where it is known."
+    kept = dict(self.own.metrics.get("examples", ())) if self.own else {}
+    return kept.get(self.smiles.strip())
+
+
+@patch
+def __repr__(self: MoleculeState):
+    of = "" if self.own is None else f"model={self.source!r}" if isinstance(self.source, str) else "model=..."
+    values = ", ".join(filter(None, [of, *(f"{name}={value!r}" for name, value in self.state.items())]))
+    return f"{type(self).__name__}({values})"
 
 # %% ../../nbs/explorers/molecule.ipynb #38fde3e6
 @patch
@@ -561,12 +716,13 @@ def explain(
     "What a method says about the present molecule; ValueError when there is none."
     if reason := reason_against(self.smiles):
         raise ValueError(reason)
-    smiles, name = self.smiles.strip(), self.property
-    weights, prediction, value = weigh(smiles, name)
+    smiles = self.model.read(self.smiles.strip())
+    weights, prediction, _, value = weigh(smiles, self.model)
     if method is not None:
-        e = explanation(smiles, name, self._others(method, smiles, name), self.threshold, float("nan"), value)
+        others = self._others(method, smiles, self.property)
+        e = explanation(smiles, self.model, others, self.threshold, float("nan"), value)
         return dataclasses.replace(e, model=None)
-    return explanation(smiles, name, weights, self.threshold, prediction, value)
+    return explanation(smiles, self.model, weights, self.threshold, prediction, value)
 
 # %% ../../nbs/explorers/molecule.ipynb #26e24a74
 class ModelOnDemand(MoleculeState):
@@ -587,7 +743,8 @@ class ModelOnDemand(MoleculeState):
 
     @property
     def view(self):
-        if self._view is None and self._loader is None and "gib_nb.train.trainer" not in sys.modules:
+        ready = self._view or self._loader or self.own or "gib_nb.train.trainer" in sys.modules
+        if not ready:
             self._loader = threading.Thread(target=self._load, name="gib-molecule", daemon=True)
             self._loader.start()
         return super().view
@@ -608,7 +765,7 @@ class ModelOnDemand(MoleculeState):
 
 # %% ../../nbs/explorers/molecule.ipynb #d6c2949c
 class MoleculeExplorer(ModelOnDemand):
-    "The atoms from which a model predicts a property, for any molecule, with four shipped models."
+    'The atoms from which a model predicts a property, for any molecule: by four shipped models, or by yours, as in `MoleculeExplorer(model="runs/activity")`.'
 
     title = "Molecules: which atoms carry the property?"
     hint = "a fragment that a chemist would name, and weights far from the threshold: those are clear decisions."
@@ -619,7 +776,8 @@ class MoleculeExplorer(ModelOnDemand):
 
     def to_html(self, path=None, over=("property", "threshold")) -> str:
         "One HTML file for the present molecule, with property and threshold to move."
-        return super().to_html(path, over)
+        there = [name for name in over if any(control.name == name for control in self.controls)]
+        return super().to_html(path, there)
 
     @classmethod
     def build(cls, small=False, jobs=1, progress=True, folder=None, root=None) -> dict:
@@ -639,8 +797,7 @@ def panel_numbers(self: MoleculeExplorer):
     if self.waiting:
         return ""
     return numbers_html(
-        {method or "model": self.explain(method) for method in (None, *self.methods)},
-        shipped_model(self.property).record,
+        {method or "model": self.explain(method) for method in (None, *self.methods)}, self.model, self.label
     )
 
 
