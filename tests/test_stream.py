@@ -7,6 +7,7 @@ from torch.utils.data import Dataset, Subset
 from torch_geometric.data import Data, OnDiskDataset
 from torch_geometric.loader import DataLoader
 
+from gib_nb.data.datasets import load_dataset
 from gib_nb.data.stream import StreamedGraphs, prepare_streams, stream_of
 from gib_nb.data.synthetic import motif_dataset
 from gib_nb.train.trainer import GIBTrainer
@@ -173,3 +174,17 @@ def test_a_stream_is_prepared_graphs(graphs):
     assert torch.equal(joined.y, torch.cat([train.y, valid.y])) and torch.equal(joined[54].y, joined.y[54:55])
     assert len(train[3:7]) == 4 and train.mean_nodes == np.mean([graph.num_nodes for graph in graphs])
     assert [batch.num_graphs for batch in train.batches(20)] == [20, 20, 14]
+
+
+def test_molecules_of_a_file_are_made_for_each_batch(tmp_path):
+    chains = ["C" * n + end for n in range(1, 21) for end in ("O", "N", "F")]
+    rows = [f"{smiles},{'yes' if 'O' in smiles else 'no'}" for smiles in chains]
+    (tmp_path / "a.csv").write_text("\n".join(["smiles,label", *rows]))
+    here, away = (load_dataset(tmp_path / "a.csv", in_memory=kept) for kept in (True, False))
+    assert isinstance(here.graphs, list) and not isinstance(away.graphs, list)
+    assert here.labels.tolist() == away.labels.tolist() and here.summary() == away.summary()
+    trainers = [GIBTrainer(**QUICK).fit(data.train, valid=data.valid, progress=False) for data in (here, away)]
+    assert torch.equal(*map(weights, trainers)) and trainers[1].classes_.tolist() == ["no", "yes"]
+    assert trainers[1].predict(away.test).tolist() == trainers[0].predict(here.test).tolist()
+    assert trainers[1].score(away.test) == trainers[0].score(here.test)
+    assert len(trainers[1].explain(away.test)) == len(here.test)

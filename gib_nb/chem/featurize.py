@@ -27,6 +27,34 @@ def featurize_molecules(
     return [graph for part in bar for graph in part]
 
 
+class MoleculeGraphs:
+    "Graphs of molecules that are made when they are asked for, for sets that do not fit into memory; a data set of torch in all but name."
+
+    def __init__(
+        self,
+        smiles: list,  # SMILES that are molecules
+        y: list,  # of tensors, one for each molecule
+    ):
+        self.smiles, self.y = smiles, y
+
+    def __len__(self) -> int:
+        return len(self.smiles)
+
+    def __getitem__(self, i: int):
+        from gib_nb.chem.smiles import molecule_to_data
+
+        graph = molecule_to_data(self.smiles[i])
+        graph.y = self.y[i]
+        return graph
+
+    @property
+    def labels(self):
+        "y of every molecule, [N] or [N, T]."
+        import torch
+
+        return torch.cat(list(self.y)).numpy()
+
+
 def _cache_file(chunk) -> pathlib.Path:
     "Where the graphs of these SMILES are kept; other columns of atoms or bonds have another name."
     import pooch

@@ -5,13 +5,14 @@ import pathlib
 import numpy as np
 import torch
 
-from gib_nb.chem.featurize import featurize_molecules
+from gib_nb.chem.featurize import MoleculeGraphs, featurize_molecules
 from gib_nb.data.columns import Rejected
 from gib_nb.data.files import MoleculeTable, read_graphs, read_molecules
 from gib_nb.data.graph_dataset import GraphDataset, make_dataset
 from gib_nb.data.splits import DEFAULT_SPLIT, predefined_split, scaffold_split, split_indices
 
 TASKS = ("auto", "classification", "regression")
+LARGEST = 100_000  # molecules whose graphs are kept in memory
 FEW_CLASSES = 10  # different whole numbers, at most, that are taken as classes
 GRAPH_FILES = (".pt", ".pth")
 
@@ -31,6 +32,8 @@ def load_file(
     seed: int = 0,  # of a random split
     standardize: bool = False,  # take the parent of each molecule: the largest fragment, neutral
     workers: int = 1,  # processes that make graphs of molecules
+    in_memory: bool
+    | None = None,  # keep the graphs of molecules; None: of up to 100,000. Without, they are made for each batch
     progress: bool = True,  # show bars for large files
 ) -> GraphDataset:  # `source` is the `MoleculeTable`, with the rejected rows
     "The data set of a file; ValueError where it is not clear what is meant, or where nothing can be used."
@@ -45,6 +48,8 @@ def load_file(
     y, task, classes = _labels_of(table, task)
     split = _split_of(table, y, task, split, seed)
     _reject_duplicates(table, split)
+    if len(table) > LARGEST if in_memory is None else not in_memory:
+        return _dataset(path, MoleculeGraphs(table.smiles, y), task, classes, table, split)
     graphs = featurize_molecules(table.smiles, workers, progress=progress)
     for graph, label in zip(graphs, y):
         graph.y = label

@@ -15,15 +15,17 @@ import numpy as np
 import torch
 from fastcore.basics import patch
 
-from .labels import LabeledGraphs
+from .labels import LabeledGraphs, LabeledSubset
 from .splits import DEFAULT_SPLIT, fold_indices, split_indices
 from .validate import DegreeFeatures, iter_graphs, validate_graphs, warn_of_float_classes
 
 # %% ../../nbs/19_graph_dataset.ipynb #80c5ee56
 def _summary(data):
-    nodes = np.array([graph.num_nodes for graph in data.graphs])
-    edges = np.array([graph.num_edges for graph in data.graphs])
-    alone = sum(graph.num_nodes - len(graph.edge_index.unique()) for graph in data.graphs)
+    many = range(len(data)) if isinstance(data.graphs, list) else range(0, len(data), max(1, len(data) // 1000))
+    graphs = [data.graphs[i] for i in many]
+    nodes = np.array([graph.num_nodes for graph in graphs])
+    edges = np.array([graph.num_edges for graph in graphs])
+    alone = sum(graph.num_nodes - len(graph.edge_index.unique()) for graph in graphs)
     if data.targets is not None:
         target = {"targets": len(data.targets), "labels": int((~np.isnan(data.labels)).sum())}
     elif data.task == "classification":
@@ -47,6 +49,8 @@ def _summary(data):
 
 # %% ../../nbs/19_graph_dataset.ipynb #a01e7d93
 def _labels_of(data) -> np.ndarray:
+    if not isinstance(data.graphs, list):
+        return np.asarray(data.graphs.labels)
     if data.targets is not None:
         return np.concatenate([graph.y.numpy() for graph in data.graphs]).astype(float)
     return np.array([graph.y.item() for graph in data.graphs])
@@ -74,10 +78,8 @@ def _strata(data):
 class GraphDataset:
     "Graphs with their task and split. Indexing gives graphs; `train`, `valid` and `test` are lists of them."
 
-    # what a model has to know of the labels goes with these lists: `LabeledGraphs`
-
     name: str  # shown in tables
-    graphs: list  # PyG `Data`: x [n, d], edge_index [2, E], y [1]; where known, truth as edge_mask [E], node_mask [n]
+    graphs: Any  # list of PyG `Data`, or a data set that gives them one by one and has `labels`: x [n, d], edge_index [2, E], y [1]; where known, truth as edge_mask [E], node_mask [n]
     task: str  # "classification" or "regression"
     num_classes: int | None  # None for regression
     num_features: int  # d
@@ -96,6 +98,8 @@ class GraphDataset:
     def __getitem__(self, index):
         if isinstance(index, (int, np.integer, slice)):
             return self.graphs[index]
+        if not isinstance(self.graphs, list):  # a data set that makes or reads its graphs when they are asked for
+            return LabeledSubset(self.graphs, index, self.task, self.classes, self.targets)
         return LabeledGraphs([self.graphs[i] for i in index], self.task, self.classes, self.targets)
 
     train = property(lambda self: self[self.split["train"]], doc="The training graphs.")

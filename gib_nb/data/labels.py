@@ -29,6 +29,19 @@ class LabeledGraphs(list):
         self.task, self.classes, self.targets = task, classes, targets
 
 
+class LabeledSubset(torch.utils.data.Subset):
+    "Some graphs of a data set that is not in memory, with what their labels are called."
+
+    def __init__(
+        self, graphs, rows, task: str | None = None, classes: tuple | None = None, targets: tuple | None = None
+    ):
+        super().__init__(graphs, np.asarray(rows, int))
+        self.task, self.classes, self.targets = task, classes, targets
+
+    def __iter__(self):
+        return (self[i] for i in range(len(self)))
+
+
 def list_graphs(
     graphs,  # as from `iter_graphs`
 ) -> LabeledGraphs:

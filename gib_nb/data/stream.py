@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch_geometric.data import Batch, Data, InMemoryDataset
 
+from gib_nb.chem.featurize import MoleculeGraphs
 from gib_nb.data.labels import LabeledGraphs, encode_labels, read_labels
 from gib_nb.data.spec import DataSpec, PreparedGraphs, _label_names, _spec_of, _strata, _with_edges, to_device
 from gib_nb.data.splits import split_indices
@@ -23,6 +24,8 @@ def stream_of(graphs):
         return None if found is None else (found[0], graphs.num_workers)
     if isinstance(graphs, torch.utils.data.Subset):
         return None if stream_of(graphs.dataset) is None else (graphs, 0)
+    if isinstance(graphs, MoleculeGraphs):
+        return graphs, 0
     data_set = (
         isinstance(graphs, torch.utils.data.Dataset) and hasattr(graphs, "__getitem__") and hasattr(graphs, "__len__")
     )
