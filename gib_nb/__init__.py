@@ -48,6 +48,8 @@ _PUBLIC = {
         "configure",
         "recipe",
     ),
+    "train.callbacks": ("Callback",),
+    "train.loggers": ("CSVLogger", "TensorBoardLogger"),
     "train.trainer": ("GIBTrainer",),
     "train.estimators": ("GIBClassifier", "GIBRegressor"),
     "train.classifier_trainer": ("ClassifierTrainer",),

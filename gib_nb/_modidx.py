@@ -2573,6 +2573,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                          'gib_nb.train.estimators._with_settings': ( 'estimators.html#_with_settings',
                                                                                      'gib_nb/train/estimators.py')},
             'gib_nb.train.functions': {},
+            'gib_nb.train.loggers': {},
             'gib_nb.train.loop': { 'gib_nb.train.loop.DivergenceError': ('loop.html#divergenceerror', 'gib_nb/train/loop.py'),
                                    'gib_nb.train.loop.raise_if_diverged': ('loop.html#raise_if_diverged', 'gib_nb/train/loop.py'),
                                    'gib_nb.train.loop.train': ('loop.html#train', 'gib_nb/train/loop.py'),

@@ -104,7 +104,8 @@ class ClassifierState:
         valid: PreparedGraphs,
         functions: TrainingFunctions = TrainingFunctions(),
     ):
-        self.config, self.spec, self.train, self.randomness = config, train.spec, train, LocalRandomness(config.seed)
+        self.config, self.spec, self.train, self.seed = config, train.spec, train, config.seed
+        self.randomness = LocalRandomness(config.seed)
         with self.randomness:
             self.model = build_network(config, train).to(config.device)
         self.held_out = valid.batch(device=config.device)

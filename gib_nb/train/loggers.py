@@ -110,7 +110,9 @@ class TensorBoardLogger(EpochLogger):
         "A point of each curve, such as train/loss and valid/loss; what was not measured has none."
         for name, value in numbers.items():
             if not math.isnan(value):
-                self.writer.add_scalar(name.replace("_", "/", 1) if name[:5] in ("train", "valid") else name, value, state.epoch)
+                self.writer.add_scalar(
+                    name.replace("_", "/", 1) if name[:5] in ("train", "valid") else name, value, state.epoch
+                )
         self.writer.flush()
 
     def on_train_end(self, state):
