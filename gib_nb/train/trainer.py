@@ -210,17 +210,23 @@ def fit(
     given, (valid, valid_y) = list_graphs(train), graphs_and_labels(valid, y)
     spec, graphs, valid = self._prepared(given, *self._labels_to_learn(y, valid, valid_y), valid)
     warn_of_unused_fields(given, spec.edge_fields)
+    return self._fit_prepared(graphs, valid, checkpoint, classifier, progress, as_callbacks(callbacks))
+
+# %% ../../nbs/37_trainer.ipynb #hook0374
+@patch
+def _fit_prepared(self: GIBTrainer, graphs, valid, checkpoint, classifier, progress, callbacks) -> GIBTrainer:
+    "Train on `PreparedGraphs`."
     with training_threads(graphs, self.config.optim.batch_size, self.config.encoder.hidden_channels):
-        restart = self._attempts(graphs, valid, checkpoint, classifier, progress, as_callbacks(callbacks))
+        restart = self._attempts(graphs, valid, checkpoint, classifier, progress, callbacks)
         best = restart.best
         self.audit = audit_masks(best.model, graphs + valid, self.config)
-    self.spec, self.model = spec, best.model
+    self.spec, self.model = graphs.spec, best.model
     self.history = best.history | {"attempts": [attempt.summary() for attempt in restart.attempts]}
     self.collapse = "; ".join(filter(None, (best.collapse, find_idle_mask(self.audit)))) or None
     if self.collapse:
         tries = f" (best of {len(restart.attempts)} attempts)"
         advice = f"{tries}; try another seed, more pretrain_epochs, or smaller alpha and beta" if best.collapse else ""
-        warnings.warn(self.collapse + advice, CollapseWarning, stacklevel=2)
+        warnings.warn(self.collapse + advice, CollapseWarning, stacklevel=3)
     return self
 
 # %% ../../nbs/37_trainer.ipynb #acb7339c
@@ -259,7 +265,7 @@ def _attempts(self: GIBTrainer, graphs, valid, checkpoint, classifier, progress,
             train(state, [restart.history, restart.stopping, *callbacks, restart, backup, *bar])
     finally:
         for (category, text), count in notes.items():
-            warnings.warn(f"{text} ({count} times)" if count > 1 else text, category, stacklevel=3)
+            warnings.warn(f"{text} ({count} times)" if count > 1 else text, category, stacklevel=4)
     return restart
 
 # %% ../../nbs/37_trainer.ipynb #4f88c5fa
