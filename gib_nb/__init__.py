@@ -51,6 +51,7 @@ _PUBLIC = {
     "train.callbacks": ("Callback",),
     "train.loggers": ("CSVLogger", "TensorBoardLogger"),
     "train.trainer": ("GIBTrainer",),
+    "train.ensemble": ("GIBEnsemble",),
     "train.estimators": ("GIBClassifier", "GIBRegressor"),
     "train.classifier_trainer": ("ClassifierTrainer",),
     "train.predictions": ("Predictions", "SubgraphExplanation"),

@@ -108,8 +108,8 @@ def load_model(args) -> tuple:
     A model from a folder records where it lies and how it scored."""
     import torch
 
+    from gib_nb.train.ensemble import load_trainer
     from gib_nb.train.migrate import migrate
-    from gib_nb.train.trainer import GIBTrainer
 
     if args.model is None:
         name = args.property or SHIPPED_MODELS[0]
@@ -118,7 +118,7 @@ def load_model(args) -> tuple:
         raise argparse.ArgumentTypeError(
             f"expected --model or --property, which names a shipped model (got both: {args.model} and {args.property})"
         )
-    trainer = GIBTrainer.load(args.model, device=None if torch.cuda.is_available() else "cpu")
+    trainer = load_trainer(args.model, device=None if torch.cuda.is_available() else "cpu")
     path = pathlib.Path(args.model) / "metrics.json"
     metrics = migrate(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
     trainer.record = trainer.record | {"folder": str(args.model), "metrics": metrics}

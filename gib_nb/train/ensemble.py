@@ -1,5 +1,6 @@
 """Several GIBs that differ in their seed: mean predictions, and how far the models are apart."""
 
+import dataclasses
 import json
 import math
 import os
@@ -12,6 +13,7 @@ from torch import Tensor
 from gib_nb.data.labels import list_graphs
 from gib_nb.data.spec import DataSpec, graphs_and_labels
 from gib_nb.data.validate import warn_of_unused_fields
+from gib_nb.information.estimate import MIEstimate
 from gib_nb.train.callbacks import as_callbacks
 from gib_nb.train.config import Frozen, GIBConfig, config_to_dict, configure, flat_settings
 from gib_nb.train.functions import TrainingFunctions
@@ -154,7 +156,16 @@ class GIBEnsemble(GraphEstimator):
         )
 
     apply, explain, iter_explain = GIBTrainer.apply, GIBTrainer.explain, GIBTrainer.iter_explain
-    mutual_information = GIBTrainer.mutual_information
+
+    def mutual_information(self, graphs, **settings) -> MIEstimate:
+        "I(G;G_sub) in nats, the mean over the members of the estimate of each, and of its standard error; settings go to `estimate_mi`."
+        self._fitted()
+        graphs = self.spec.prepare(graphs, labels=False)
+        found = [member.mutual_information(graphs, **settings) for member in self.members]
+        numbers = ("value", "in_sample", "held_out", "standard_error", "log_num_pairs")
+        means = {name: float(np.mean([getattr(each, name) for each in found])) for name in numbers}
+        texts = dict.fromkeys(text for each in found for text in each.warnings)
+        return dataclasses.replace(found[0], **means, warnings=tuple(texts), history=())
 
     def save(self, folder: str | os.PathLike):
         "Write each member into a folder of its own, member-0 and so on, and config.json beside them."
