@@ -340,3 +340,16 @@ def test_wrong_options(capsys, monkeypatch, tmp_path):
     words = ["--max-graphs", "20", "--log", "tensorboard", "--out", str(tmp_path / "run"), *FEW]
     assert main(["train", "motif", *words]) == 1
     assert "pip install 'gib-nb[log]'" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_folds_of_ensembles(table, tmp_path, capsys):
+    "Each fold has its members; a fold that is done is read, unless it has another number of models."
+    words = ["train", str(table), "--folds", "2", "--no-baselines", "--out", str(tmp_path), *FEW]
+    assert main([*words, "--ensemble", "2"]) == 0
+    assert len(list(tmp_path.glob("fold-*/member-*/model.safetensors"))) == 4
+    assert not list(tmp_path.glob(f"**/{CHECKPOINT}"))
+    (tmp_path / "metrics.json").unlink()
+    capsys.readouterr()
+    assert main([*words, "--ensemble", "3"]) == 1 and "settings and data" in capsys.readouterr().err
+    assert main([*words, "--ensemble", "2"]) == 0

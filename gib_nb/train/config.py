@@ -43,7 +43,7 @@ def count(default, help: str, low: int = 1, option: str | None = None, optional:
 
     return field(default=default, metadata={"help": help, "check": check, "option": option, "type": int})
 
-
+# %% ../../nbs/30_config.ipynb #hook0301
 def number(
     default,
     help: str,

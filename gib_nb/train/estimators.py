@@ -33,7 +33,7 @@ def _with_settings(init):
     init.__signature__ = inspect.Signature(parameters)
     return init
 
-
+# %% ../../nbs/38_estimators.ipynb #hook0381
 class GraphBaseEstimator:
     "What both estimators share: a `GIBTrainer` that is made by `fit` and kept as `trainer_`. It stands before scikit-learn's classes, whose tags and score it adapts to graphs."
 
