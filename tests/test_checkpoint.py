@@ -258,6 +258,7 @@ def test_every_setting_is_in_the_fingerprint():
         "metric": "accuracy",
         "class_weight": "balanced",
         "generator_num_layers": 1,
+        "max_grad_norm": 1.0,
     }
     keys = {fingerprint(GIBConfig(), [], [])}
     for name, value in flat_settings(GIBConfig()).items():

@@ -76,6 +76,7 @@ WRONG = {
     "lr": (-1e-3, math.nan, math.inf),
     "lr_schedule": ("linear", None),
     "weight_decay": (-1,),
+    "max_grad_norm": (0, -1.0, "1", True, math.nan, math.inf),
     "max_restarts": (-1, 1.0),
     "threshold": (-0.1, 1.0, math.nan),
     "metric": ("auc", None, 3),
@@ -376,7 +377,8 @@ information = st.one_of(
     ),
     st.builds(Prior, st.floats(0.01, 0.99)),
 )
-optims = st.builds(Optim, rates, st.integers(2, 9), rates, st.sampled_from(["constant", "cosine"]))
+norms = st.one_of(st.none(), st.floats(0.01, 10))
+optims = st.builds(Optim, rates, st.integers(2, 9), rates, st.sampled_from(["constant", "cosine"]), norms)
 
 
 @st.composite

@@ -214,7 +214,8 @@ def test_ensembles_of_scikit_learn():
 
 
 def test_settings_are_those_of_the_trainer():
-    assert set(GIBClassifier().get_params()) == {"config", *options()} == set(GIBRegressor().get_params())
+    expected = {"config", *options(), "loss", "optimizer", "scheduler"}
+    assert set(GIBClassifier().get_params()) == expected == set(GIBRegressor().get_params())
     assert set(GIBClassifier().get_params().values()) == {None} and GIBClassifier(beta=0.3).get_params()["beta"] == 0.3
     with pytest.raises(TypeError, match="expected settings among .*got gamma"):
         GIBClassifier(gamma=1)
@@ -369,3 +370,15 @@ def test_graphs_for_validation():
     first = classifier().fit(GRAPHS[:30], valid=valid)
     second = classifier().fit(bare(GRAPHS[:30]), Y[:30], valid=(bare(valid), Y[30:]))
     assert weights_hash(first.trainer_.model) == weights_hash(second.trainer_.model)
+
+
+def test_functions_reach_the_trainer():
+    "And survive a clone."
+
+    def loss(prediction, y):
+        return torch.nn.functional.cross_entropy(prediction, y, label_smoothing=0.1)
+
+    estimator = clone(classifier(loss=loss, optimizer=torch.optim.AdamW, max_grad_norm=1.0)).fit(GRAPHS)
+    functions = estimator.trainer_.functions
+    assert (functions.loss, functions.optimizer, functions.scheduler) == (loss, torch.optim.AdamW, None)
+    assert estimator.trainer_.config.optim.max_grad_norm == 1.0

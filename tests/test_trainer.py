@@ -256,7 +256,9 @@ def test_a_target_that_never_varies_is_refused():
 def test_parameters_by_name():
     trainer = GIBTrainer(configure(beta=0.5), encoder="gcn", epochs=40)
     parameters = trainer.get_params()
-    assert set(parameters) == set(flat_settings(GIBConfig())) | {"model"} and parameters["model"] is None
+    given_in_python = {"model", "loss", "optimizer", "scheduler"}
+    assert set(parameters) == set(flat_settings(GIBConfig())) | given_in_python
+    assert {parameters[name] for name in given_in_python} == {None}
     assert (parameters["beta"], parameters["encoder"], parameters["epochs"]) == (0.5, "gcn", 40)
     assert GIBTrainer(**parameters).config == trainer.config
     for config in (

@@ -14,6 +14,8 @@ The table has a row for each row of the file, with the columns
   smiles        the molecule as it was read
   prediction    class or value; with several targets a column for each
   P(CLASS)      probability of each class; of two classes and several targets that of the second
+  std           of an ensemble: standard deviation over its models, of the value or of the probability of the
+                predicted class; with several targets a column std(TARGET) for each
   reason        why there is no prediction; empty where there is one
 
 examples:
@@ -47,11 +49,11 @@ def predict_command(args) -> int:
     "Predict all of a file; the result is the exit code."
     import torch
 
-    from gib_nb.train.trainer import GIBTrainer
+    from gib_nb.train.ensemble import load_trainer
 
     if args.out and pathlib.Path(args.out).suffix.lower() != ".csv":
         raise argparse.ArgumentTypeError(f"expected --out as a name in .csv (got {args.out})")
-    trainer = GIBTrainer.load(args.model, device=None if torch.cuda.is_available() else "cpu")
+    trainer = load_trainer(args.model, device=None if torch.cuda.is_available() else "cpu")
     lines, graphs, rejected = read_inputs(args)
     check_features(trainer, graphs)
     table = prediction_table(trainer, lines, graphs, rejected)
@@ -107,9 +109,11 @@ def prediction_table(trainer, lines, graphs, rejected):
     "A row for each row of the file, as pandas DataFrame."
     import pandas
 
-    logits = trainer._logits(graphs)
     found = {"line": lines, "smiles": [graph.get("smiles", "") for graph in graphs]}
-    found |= named_predictions(trainer.spec, logits)
+    found |= named_predictions(trainer.spec, trainer._logits(graphs))
+    if hasattr(trainer, "predict_std"):
+        std, targets = trainer.predict_std(graphs), trainer.spec.targets
+        found |= {"std": std} if targets is None else {f"std({name})": each for name, each in zip(targets, std.T)}
     table = pandas.DataFrame(found).assign(reason="")
     if rejected:
         missing = {"line": [row.line for row in rejected], "smiles": [row.text for row in rejected]}

@@ -5,6 +5,7 @@ import dataclasses
 import datetime
 import json
 import pathlib
+import shutil
 import time
 import warnings
 
@@ -15,6 +16,7 @@ from gib_nb.report.run import PARTS, fold_summary, plain_json, results_text, run
 from gib_nb.report.run_html import report_html
 
 RESULTS = ("model.safetensors", "config.json", "history.json", "report.html", "metrics.json")
+LOGS = {"csv": "log.csv", "tensorboard": "tensorboard"}  # --log → file or folder of a run
 EPILOG = (
     """files:
   .csv .tsv .parquet .smi .sdf     molecules with labels, each also with .gz at the end (not .parquet)
@@ -43,6 +45,7 @@ examples:
   gib-nb train tox21.csv.gz --target NR-AR NR-ER SR-p53 --split scaffold --class-weight balanced --metric roc_auc
   gib-nb train motif
   gib-nb train motif --beta 0.3 --out runs/strict
+  gib-nb train activity.csv --ensemble 5 --log csv
   gib-nb train MUTAG --folds --epochs 60 --classifier reencode
   gib-nb train Mutagenicity --method two_stage
   gib-nb train QED --max-graphs 5000 --epochs 30 --data /path/to/data
@@ -99,6 +102,18 @@ def add_parser(commands) -> list:
         metavar="K",
         help="cross-validation in K folds (10 when K is left out)",
     )
+    parser.add_argument(
+        "--ensemble",
+        type=int,
+        metavar="N",
+        help="train N models with the seeds --seed, --seed + 1, ...: predictions are their means, and have a spread",
+    )
+    parser.add_argument(
+        "--log",
+        choices=tuple(LOGS),
+        metavar="{" + ",".join(LOGS) + "}",
+        help="write every epoch to log.csv of the result folder, or for TensorBoard to its folder tensorboard",
+    )
     add_config_options(parser)
     add_renamed(parser, {"--limit": "--max-graphs"})
     parser.set_defaults(run=train_command)
@@ -140,6 +155,8 @@ def add_file_options(parser):
 def train_command(args) -> int:
     "Train one split, or all folds, and write the result folder; the result is the exit code."
     config, folder = config_of(args), run_folder(args)
+    if args.ensemble is not None and args.ensemble < 2:
+        raise argparse.ArgumentTypeError(f"expected --ensemble of at least 2 (got {args.ensemble})")
     args.folder = folder  # for what is said after an interruption
     data = load_data(args)
     waiting = prepare_run_dir(folder, args.force)
@@ -289,17 +306,50 @@ def prepare_run_dir(
 ) -> bool:  # whether there is something to resume
     "Refuse a folder with a finished run or a saved model by a FileExistsError."
     folder = pathlib.Path(folder)
-    places = [folder, *sorted(folder.glob("fold-*"))]
+    places = run_places(folder)
     if force:
-        for path in [place / name for place in places for name in (CHECKPOINT, *RESULTS)]:
+        for path in [place / name for place in places for name in (CHECKPOINT, *RESULTS, LOGS["csv"])]:
             path.unlink(missing_ok=True)
+        for place in places:
+            shutil.rmtree(place / LOGS["tensorboard"], ignore_errors=True)
     waiting = any((place / CHECKPOINT).is_file() for place in places)
-    if (folder / "metrics.json").exists() or ((folder / "model.safetensors").exists() and not waiting):
+    models = [place / "model.safetensors" for place in (folder, *folder.glob("member-*"))]
+    if (folder / "metrics.json").exists() or (any(path.exists() for path in models) and not waiting):
         raise FileExistsError(
             f"expected a new folder (got {folder}, which holds a finished run); "
             "choose another --out, or overwrite it with --force"
         )
     return waiting or len(places) > 1
+
+
+def run_places(folder: pathlib.Path) -> list[pathlib.Path]:
+    "The folder of a run, and those of its folds and of the members of an ensemble."
+    return [
+        folder,
+        *(place for name in ("fold-*", "member-*", "fold-*/member-*") for place in sorted(folder.glob(name))),
+    ]
+
+
+def new_trainer(config, args):
+    "The trainer of the arguments, not fitted."
+    from gib_nb.train.ensemble import GIBEnsemble
+    from gib_nb.train.trainer import GIBTrainer
+
+    number = getattr(args, "ensemble", None)
+    return GIBTrainer(config) if number is None else GIBEnsemble(config, number)
+
+
+def loggers(folder: pathlib.Path, args) -> list:
+    "The callbacks that --log asks for."
+    from gib_nb.train.loggers import CSVLogger, TensorBoardLogger
+
+    kind = getattr(args, "log", None)
+    if kind is None:
+        return []
+    try:
+        return [{"csv": CSVLogger, "tensorboard": TensorBoardLogger}[kind](folder / LOGS[kind])]
+    except ImportError as error:
+        raise OSError(str(error)) from None
 
 
 def train_run(
@@ -312,18 +362,19 @@ def train_run(
     "Train, or resume, and measure one split; writes model, configuration and history, and leaves the checkpoint."
     from gib_nb.train.collapse import CollapseWarning
     from gib_nb.train.config import config_to_dict
-    from gib_nb.train.trainer import GIBTrainer
     from gib_nb.utils.files import environment
 
     if not len(data.test):
         raise ValueError(f"expected a data set with test graphs (got {len(data)} graphs, none for the test)")
     progress = getattr(args, "progress", True)
     networks = compare and getattr(args, "baselines", False)
-    start, trainer, checkpoint = time.perf_counter(), GIBTrainer(config), pathlib.Path(folder) / CHECKPOINT
-    resumed = checkpoint.is_file()
+    start, trainer, folder = time.perf_counter(), new_trainer(config, args), pathlib.Path(folder)
+    more = {"checkpoint": folder / CHECKPOINT, "progress": progress, "callbacks": loggers(folder, args)}
+    resumed = any((place / CHECKPOINT).is_file() for place in run_places(folder))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CollapseWarning)  # it is in the metrics, in the table and in the report
-        trainer.fit(data.train, valid=data.valid, checkpoint=checkpoint, progress=progress)
+        trainer.fit(data.train, valid=data.valid, **more)
+    members = getattr(trainer, "members", [trainer])
     seconds = time.perf_counter() - start
     trainer.save(folder)
     metrics = {
@@ -334,8 +385,9 @@ def train_run(
         **run_metrics(
             trainer, data, networks=networks, report=lambda text: report_progress(f"comparing: {text}", args)
         ),
-        "epochs": len(trainer.history["epochs"]),
-        "attempts": trainer.history["attempts"],
+        "ensemble": getattr(args, "ensemble", None),
+        "epochs": sum(len(member.history["epochs"]) for member in members),
+        "attempts": [attempt for member in members for attempt in member.history["attempts"]],
         "seconds": round(seconds, 2),
         "resumed": resumed,
         "examples": example_molecules(data),
@@ -376,29 +428,30 @@ def train_folds(data, config, folder: pathlib.Path, args) -> tuple:
     """Train every fold in a folder of its own, except for those that are done.
 
     Returns trainer, data and metrics of the first fold, and the metrics of all."""
-    from gib_nb.train.trainer import GIBTrainer
+    from gib_nb.train.ensemble import load_trainer
 
     folds, parts = [], data.folds(args.folds)
     for i, part in enumerate(parts):
         place = folder / f"fold-{i + 1:02d}"
         if (place / "metrics.json").is_file():
-            metrics = read_fold(place, part, config)
+            metrics = read_fold(place, part, config, args.ensemble)
         else:
             report_progress(f"fold {i + 1} of {len(parts)}", args)
             _, metrics = train_run(part, config, place, args, compare=False)
             write_json(place / "metrics.json", metrics)
-            (place / CHECKPOINT).unlink(missing_ok=True)
+            remove_checkpoints(place)
         folds.append(metrics)
-    return GIBTrainer.load(folder / "fold-01"), parts[0], folds[0], folds
+    return load_trainer(folder / "fold-01"), parts[0], folds[0], folds
 
 
-def read_fold(place: pathlib.Path, data, config) -> dict:
+def read_fold(place: pathlib.Path, data, config, ensemble: int | None = None) -> dict:
     "The metrics of a fold that is done; ValueError where it was trained with other settings or on other data."
-    from gib_nb.train.config import config_to_dict
+    from gib_nb.train.config import config_from_dict
     from gib_nb.train.migrate import migrate
 
     metrics = migrate(json.loads((place / "metrics.json").read_text(encoding="utf-8")))
-    if metrics["config"] != plain_json(config_to_dict(config)) or metrics["data"] != data.summary():
+    same = config_from_dict(metrics["config"]) == config and metrics.get("ensemble") == ensemble
+    if not same or metrics["data"] != data.summary():
         raise ValueError(
             f"expected the settings and data of {place} (got others); "
             "choose another --out, or overwrite it with --force"
@@ -412,4 +465,10 @@ def write_results(folder: pathlib.Path, trainer, data, metrics: dict, found: dic
 
     write_atomically(folder / "report.html", report_html(trainer, data, metrics, folds).encode())
     write_json(folder / "metrics.json", found)
-    (folder / CHECKPOINT).unlink(missing_ok=True)
+    remove_checkpoints(folder)
+
+
+def remove_checkpoints(folder: pathlib.Path):
+    "Remove what an interrupted run would go on from."
+    for place in run_places(folder):
+        (place / CHECKPOINT).unlink(missing_ok=True)

@@ -324,21 +324,21 @@ def _table_text(e):
 # %% ../../nbs/42_explain_molecule.ipynb #load-run
 def load_run(
     folder,  # result folder of `gib-nb train`
-):  # fitted `GIBTrainer`; its `record` holds "folder" and "metrics", which is {} for a model that was only saved
+):  # fitted `GIBTrainer`, or `GIBEnsemble`; its `record` holds "folder" and "metrics", which is {} for a model that was only saved
     "The trained model of a folder; FileNotFoundError where there is none, ValueError for a file of another kind."
     import torch
 
+    from gib_nb.train.ensemble import ensemble_record, load_trainer
     from gib_nb.train.migrate import migrate
-    from gib_nb.train.trainer import GIBTrainer
 
     folder = pathlib.Path(folder)
-    if not (folder / "model.safetensors").is_file():
+    if not (folder / "model.safetensors").is_file() and (not folder.is_dir() or ensemble_record(folder) is None):
         folds = sorted(folder.glob("fold-*/model.safetensors"))
         advice = f"name one of its folds, such as {folds[0].parent}" if folds else "make one with gib-nb train FILE"
         raise FileNotFoundError(
             f"expected a result folder of gib-nb train (got {folder}, without model.safetensors); {advice}"
         )
-    trainer = GIBTrainer.load(folder, device=None if torch.cuda.is_available() else "cpu")
+    trainer = load_trainer(folder, device=None if torch.cuda.is_available() else "cpu")
     path = folder / "metrics.json"
     metrics = migrate(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
     trainer.record = trainer.record | {"folder": str(folder), "metrics": metrics}

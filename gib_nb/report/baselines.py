@@ -109,11 +109,13 @@ def plain_network(
         hidden_channels=encoder.hidden_channels,
         epochs=config.epochs,
         lr=config.optim.lr,
+        max_grad_norm=config.optim.max_grad_norm,
         batch_size=config.optim.batch_size,
         metric=config.metric,
         class_weight=config.class_weight,
         seed=config.seed,
         device=config.device,
+        **vars(trainer.functions),
     )
 
 

@@ -42,7 +42,7 @@ def test_metrics(
 
 
 def run_metrics(
-    trainer,  # fitted `GIBTrainer`
+    trainer,  # fitted `GIBTrainer` or `GIBEnsemble`
     data,  # `GraphDataset` it was trained on
     information_graphs: int = 4000,  # I(G;G_sub) is estimated on at most so many graphs of the whole data set
     networks: bool = False,  # compare also with a random forest, for molecules, and with the same network without a bottleneck
@@ -52,12 +52,10 @@ def run_metrics(
     """Measure a trained model.
 
     "scores": accuracy or R² of the model and of `baselines` on each part of the split; "subgraphs": `evaluate` on the
-    test graphs; "metrics": `test_metrics`; "audit": `audit_masks` on them; "mutual_information": estimate of I(G;G_sub) in nats; "collapse",
-    "warnings": texts.
+    test graphs; "metrics": `test_metrics`; "spread": `spread_measures` on them, None without an ensemble; "audit": `audit_masks` on them;
+    "mutual_information": estimate of I(G;G_sub) in nats; "collapse", "warnings": texts.
     """
     import numpy as np
-
-    from gib_nb.train.collapse import audit_masks
 
     subgraphs, test = evaluate(trainer, data.test), trainer.spec.prepare(data.test, labels=True)
     with warnings.catch_warnings(record=True) as caught:
@@ -76,12 +74,55 @@ def run_metrics(
             | baselines(data, others),
             "metrics": test_metrics(trainer, data, others),
             "subgraphs": subgraphs,
-            "audit": audit_masks(trainer.model, test, trainer.config),
+            "spread": spread_measures(trainer, data.test) if hasattr(trainer, "predict_std") else None,
+            "audit": mean_audit(trainer, test),
             "mutual_information": information,
             "collapse": trainer.collapse,
             "warnings": [*_mask_warnings(subgraphs, trainer.collapse), *texts],
         }
     )
+
+
+def mean_audit(
+    trainer,  # fitted `GIBTrainer` or `GIBEnsemble`
+    graphs,  # `PreparedGraphs` with labels
+) -> dict:
+    "`audit_masks` of a model, or its mean over the members of an ensemble."
+    import numpy as np
+
+    from gib_nb.train.collapse import audit_masks
+
+    members = getattr(trainer, "members", [trainer])
+    found = [audit_masks(member.model, graphs, member.config) for member in members]
+    return {name: float(np.mean([audit[name] for audit in found])) for name in found[0]}
+
+
+def spread_measures(
+    trainer,  # fitted `GIBEnsemble`
+    graphs,  # with labels
+) -> dict:
+    """How far the members are apart, and whether it is farther where the ensemble is wrong.
+
+    "models"; "mean": mean standard deviation over the members; "measure" and "value": Spearman correlation with the
+    absolute error, or ROC-AUC of the standard deviation for wrong classes, None where it is not defined."""
+    import numpy as np
+
+    from gib_nb.data.labels import list_graphs
+    from gib_nb.train.ensemble import combine_logits
+    from gib_nb.train.metrics import METRICS, metric_value
+
+    spec, logits = trainer.spec, trainer._member_logits(graphs)
+    std, combined = trainer._std(logits), combine_logits(spec, logits)
+    y = spec.read_outputs(list_graphs(graphs)).numpy()
+    if spec.task == "regression":
+        wrong, name = np.abs(spec.outcomes(combined).reshape(y.shape) - y), "spearman"
+    else:
+        found = (combined.argmax(1) if spec.targets is None else (combined > 0).double()).numpy()
+        wrong, name = (found != y) + 0, "roc_auc"
+    seen = ~np.isnan(y.astype(float))
+    both = np.stack([-std[seen], std[seen]], 1) if name == "roc_auc" else std[seen][:, None]
+    value = metric_value(name, wrong[seen], both)
+    return {"models": len(logits), "mean": float(std.mean()), "measure": METRICS[name].title, "value": value}
 
 
 def _mask_warnings(subgraphs, collapse):
@@ -133,6 +174,22 @@ def _interval_text(cell: dict) -> str:
     if cell["value"] is None:
         return "-"
     return f"{cell['value']:.3f} [{number_text(cell['low'], '.3f')}, {number_text(cell['high'], '.3f')}]"
+
+
+def spread_rows(metrics: dict) -> list[list[str]]:
+    "The spread of an ensemble in numbers: quantity, value, and what it is worth; empty for a single model."
+    if not (spread := metrics.get("spread")):
+        return []
+    of = "of the probability of the predicted class" if metrics["task"] == "classification" else "of the value"
+    for_what = "with the absolute error" if metrics["task"] == "regression" else "for wrong predictions"
+    text = f"{spread['measure']} {for_what}: {number_text(spread['value'], '.2f')}"
+    return [
+        [
+            f"standard deviation over {spread['models']} models",
+            f"{spread['mean']:.3g}",
+            f"mean over graphs, {of}; {text}",
+        ]
+    ]
 
 
 def subgraph_rows(metrics: dict) -> list[list[str]]:
@@ -195,7 +252,8 @@ def fold_summary(folds: list[dict]) -> list[str]:
 def results_text(metrics: dict) -> str:
     "The table that a training run ends with."
     scores = align([[metrics["scores"]["measure"], *PARTS], *score_rows(metrics)])
-    rows = [f"{name}: {value} ({compared})" for name, value, compared in subgraph_rows(metrics)]
+    numbers = [*spread_rows(metrics), *subgraph_rows(metrics)]
+    rows = [f"{name}: {value} ({compared})" for name, value, compared in numbers]
     table = metric_rows(metrics)
     heading = ["test graphs, 95 % interval", *(metrics.get("metrics") or {})]
     measured = [align([heading, *table]), ""] if table else []

@@ -6,7 +6,7 @@ from gib_nb.explain.molecule import explain_molecules, oracle_for_dataset
 from gib_nb.report import html
 from gib_nb.report.figures import graph_svg, history_figure, probability_figure
 from gib_nb.report.molecules import components_text, molecule_figure
-from gib_nb.report.run import all_warnings, fold_summary, metric_rows, score_rows, subgraph_rows
+from gib_nb.report.run import all_warnings, fold_summary, metric_rows, score_rows, spread_rows, subgraph_rows
 from gib_nb.utils.text import label_text
 
 PARTS = ("training", "validation", "test")
@@ -23,6 +23,10 @@ BASELINES = (
 INTERVALS = (
     "In brackets: 95 % intervals by bootstrap over the test graphs. They do not contain how much another seed, or "
     "another split, would change the numbers."
+)
+SPREAD = (
+    "The predictions are means over the models, which differ in their seed. Where the models are apart, the ensemble "
+    "should be wrong more often: a ROC-AUC of 0.5, or a correlation of 0, says that their spread knows nothing of it."
 )
 FOLDS = (
     "The last line is the mean ± standard deviation over the folds. Everything else on this page belongs to the "
@@ -114,7 +118,9 @@ def _plots(trainer, data):
     wide = lambda low, high, plot: (
         f'<div class="wide"><div style="min-width: {low}px; max-width: {high}px">{plot}</div></div>'
     )
-    return TRAINING + wide(560, 900, training) + PROBABILITIES + wide(480, 760, probabilities)
+    models = len(getattr(trainer, "members", ()))
+    first = html.paragraph(f"The curves are those of the first of {models} models.") if models else ""
+    return TRAINING + first + wide(560, 900, training) + PROBABILITIES + wide(480, 760, probabilities)
 
 
 def _metrics_html(metrics):
@@ -123,6 +129,11 @@ def _metrics_html(metrics):
         return []
     heading = ["test graphs", *metrics["metrics"]]
     return [html.table(rows, heading, "model"), html.paragraph(INTERVALS)]
+
+
+def _spread_html(metrics):
+    "How far the models of an ensemble are apart, as HTML; nothing for a single model."
+    return [html.table(rows, ["test graphs", "", ""]), html.paragraph(SPREAD)] if (rows := spread_rows(metrics)) else []
 
 
 def _folds_html(folds):
@@ -171,6 +182,7 @@ def report_html(
         html.table(score_rows(metrics), [metrics["scores"]["measure"], *PARTS], "model"),
         html.paragraph(f"{constant} {BASELINES}"),
         *_metrics_html(metrics),
+        *_spread_html(metrics),
         "<h2>Selected subgraphs</h2>",
         html.table(subgraph_rows(metrics), ["test graphs", "", ""]),
         *([_folds_html(folds)] if folds else []),

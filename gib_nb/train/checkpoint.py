@@ -19,6 +19,7 @@ from ..data.validate import EDGE_FIELDS
 from .callbacks import Callback
 from .collapse import Attempt, RestartOnCollapse
 from .config import GIBConfig, config_to_dict
+from .functions import TrainingFunctions, pack_state, unpack_state
 from .migrate import migrate_checkpoint, settings_before
 from .phases import TrainState, build_model
 from ..utils.files import load_safetensors, save_safetensors, write_atomically
@@ -40,10 +41,13 @@ def fingerprint(
     valid,
     classifier: torch.nn.Module | None = None,
     model: torch.nn.Module | None = None,
+    functions: TrainingFunctions = TrainingFunctions(),
 ) -> str:
-    "SHA-256 of a config, of the numbers in two lists of graphs, of where the one ends, and of the weights of classifiers that are loaded and of a model that is explained."
-    settings = config_to_dict(settings) if isinstance(settings, GIBConfig) else settings
+    "SHA-256 of a config, of the numbers in two lists of graphs, of where the one ends, and of the weights of classifiers that are loaded of a model that is explained, and of the names of functions."
+    settings = _settings_of(settings) if isinstance(settings, GIBConfig) else settings
     digest = hashlib.sha256(json.dumps([settings, len(train)], sort_keys=True).encode())
+    if names := functions.names():
+        digest.update(json.dumps(names, sort_keys=True).encode())
     if model is not None:
         digest.update(weights_hash(model).encode())
     for graph in [*train, *valid]:
@@ -54,13 +58,24 @@ def fingerprint(
         digest.update(tensor.cpu().numpy().tobytes())
     return digest.hexdigest()
 
+
+def _settings_of(config: GIBConfig) -> dict:
+    "A config as JSON; a setting that checkpoints of before did not have counts where it is set."
+    record = config_to_dict(config)
+    if config.optim.max_grad_norm is None:
+        del record["optim"]["max_grad_norm"]
+    return record
+
 # %% ../../nbs/36_checkpoint.ipynb #a4e344d3
 @patch
 def tensors(self: TrainState) -> dict[str, Tensor]:
     "Weights, moments of the optimizer, the information term and random states, as tensors by name."
     found = {f"model.{name}": value for name, value in self.model.state_dict().items()}
-    for i, moments in self.optimizer.state_dict()["state"].items():
-        found |= {f"optimizer.{i}.{name}": value for name, value in moments.items()}
+    if self.functions.optimizer or self.functions.scheduler:
+        found |= {f"packed.{name}": pack_state(each.state_dict()) for name, each in _optimizers(self).items()}
+    else:
+        for i, moments in self.optimizer.state_dict()["state"].items():
+            found |= {f"optimizer.{i}.{name}": value for name, value in moments.items()}
     found |= {f"information.{name}": value for name, value in self.information.tensors().items()}
     return (
         found
@@ -80,6 +95,11 @@ def record(self: TrainState) -> dict:
         "information": self.information.record(),
     }
 
+
+def _optimizers(state: TrainState) -> dict:
+    "The optimizer, and the scheduler where there is one."
+    return {"optimizer": state.optimizer} | ({} if state.scheduler is None else {"scheduler": state.scheduler})
+
 # %% ../../nbs/36_checkpoint.ipynb #6c85d1c4
 def _under(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
@@ -89,17 +109,26 @@ def _under(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
 def load(self: TrainState, tensors: dict[str, Tensor], record: dict):
     "Go back to where `tensors` and `record` were taken."
     self.model.load_state_dict(_under(tensors, "model."))
-    moments: dict[int, dict[str, Tensor]] = {}
-    for name, value in _under(tensors, "optimizer.").items():
-        i, field = name.split(".")
-        moments.setdefault(int(i), {})[field] = value
-    self.optimizer.load_state_dict({"state": moments, "param_groups": self.optimizer.state_dict()["param_groups"]})
+    if self.functions.optimizer or self.functions.scheduler:
+        for name, each in _optimizers(self).items():
+            each.load_state_dict(unpack_state(tensors[f"packed.{name}"]))
+    else:
+        self._load_moments(_under(tensors, "optimizer."))
     self.information.load(_under(tensors, "information."), record["information"])
     for device, state in _under(tensors, "random.").items():
         (self.generator if device == "batches" else self.randomness.generator(device)).set_state(state)
     self.epoch, self.phase_index, self.phase_epoch, self.stop_training = (
         record[name] for name in ("epoch", "phase_index", "phase_epoch", "stop_training")
     )
+
+
+@patch
+def _load_moments(self: TrainState, tensors: dict[str, Tensor]):
+    moments: dict[int, dict[str, Tensor]] = {}
+    for name, value in tensors.items():
+        i, field = name.split(".")
+        moments.setdefault(int(i), {})[field] = value
+    self.optimizer.load_state_dict({"state": moments, "param_groups": self.optimizer.state_dict()["param_groups"]})
 
 # %% ../../nbs/36_checkpoint.ipynb #8cbb1d83
 class BackupAndRestore(Callback):

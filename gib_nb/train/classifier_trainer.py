@@ -26,6 +26,7 @@ from ..nn.backbones import call_network, edge_fields, edges_of, evaluation_mode
 from ..nn.pooling import NETWORKS
 from .callbacks import EarlyStopping, History, ProgressBar, as_callbacks
 from .config import Part, Phase, check_class_weight, checked, choice, count, number
+from .functions import TrainingFunctions, clip_gradients, step_scheduler
 from .loop import DivergenceError, train
 from .metrics import METRIC_NAMES
 from .phases import validation_metric
@@ -56,6 +57,7 @@ class ClassifierConfig(Part, abstract=True):
     metric: str = choice("loss", METRIC_NAMES, "what chooses the epoch, on the validation graphs")
     class_weight: Any = checked(None, "as in `GIBConfig`", check_class_weight)
     lr: float = number(3e-3, "learning rate")
+    max_grad_norm: float | None = number(None, "as in `Optim`", positive=True, optional=True)
     batch_size: int = count(128, "graphs in a batch")
     seed: int = count(0, "seed of weights and batches", low=0)
     device: str = checked("cpu", "cpu, cuda, cuda:1, …", lambda name, value: None)
@@ -95,15 +97,24 @@ def network_edge_fields(config: ClassifierConfig, spec: DataSpec) -> tuple[str, 
 class ClassifierState:
     "One training: network, optimizer, random numbers and counters, as the loop expects a state."
 
-    def __init__(self, config: ClassifierConfig, train: PreparedGraphs, valid: PreparedGraphs):
-        self.config, self.spec, self.train, self.randomness = config, train.spec, train, LocalRandomness(config.seed)
+    def __init__(
+        self,
+        config: ClassifierConfig,
+        train: PreparedGraphs,
+        valid: PreparedGraphs,
+        functions: TrainingFunctions = TrainingFunctions(),
+    ):
+        self.config, self.spec, self.train, self.seed = config, train.spec, train, config.seed
+        self.randomness = LocalRandomness(config.seed)
         with self.randomness:
             self.model = build_network(config, train).to(config.device)
         self.held_out = valid.batch(device=config.device)
         self.draws = callable(config.network) or any(
             isinstance(layer, nn.Dropout) and layer.p > 0 for layer in self.model.modules()
         )
-        self.optimizer = torch.optim.Adam(self.model.parameters(), config.lr)
+        self.functions, adam = functions, lambda weights: torch.optim.Adam(weights, config.lr)
+        self.optimizer = functions.make_optimizer(self.model.parameters(), adam)
+        self.scheduler = functions.make_scheduler(self.optimizer)
         self.phase, self.loss_weight = Supervised(config.epochs, config.patience), 1.0
         self.epoch = self.phase_epoch = 0
         self.stop_phase = self.stop_training = False
@@ -146,7 +157,7 @@ def batches(self: ClassifierState):
 def losses(self: ClassifierState, rows: Tensor, batch) -> dict[str, Tensor]:
     "The loss of a batch."
     with self.randomness if self.draws else nullcontext():
-        return {"loss": self.spec.loss(_logits_of(self.model, batch), batch.y)}
+        return {"loss": self.functions.loss_of(self.spec, _logits_of(self.model, batch), batch.y)}
 
 # %% ../../nbs/39_classifier_trainer.ipynb #0b2d5443
 @patch
@@ -154,6 +165,7 @@ def step(self: ClassifierState, loss: Tensor):
     "One step of all weights."
     self.optimizer.zero_grad()
     loss.backward()
+    clip_gradients(self.model.parameters(), self.config.max_grad_norm)
     self.optimizer.step()
 
 
@@ -163,12 +175,13 @@ def validate(self: ClassifierState) -> dict[str, float]:
     "Loss on the validation graphs."
     prediction, y, metric = _logits_of(self.model.eval(), self.held_out), self.held_out.y, self.config.metric
     chosen = {} if metric == "loss" else {metric: validation_metric(metric, self.spec, prediction.cpu(), y.cpu())}
-    return chosen | {"loss": float(self.spec.loss(prediction, y))}
+    return chosen | {"loss": float(self.functions.loss_of(self.spec, prediction, y))}
 
 
 @patch
-def end_epoch(self: ClassifierState):
-    "Count the epoch."
+def end_epoch(self: ClassifierState, logs: dict[str, float]):
+    "Count the epoch; `logs` are from `validate`."
+    step_scheduler(self.scheduler, logs["loss"])
     self.epoch, self.phase_epoch = self.epoch + 1, self.phase_epoch + 1
 
 
@@ -182,13 +195,19 @@ class ClassifierTrainer(GraphEstimator):
     def __init__(
         self,
         network="gin",  # as in `ClassifierConfig`, like all others
+        *,
+        loss=None,  # as in `GIBTrainer`, like the next two
+        optimizer=None,
+        scheduler=None,
         **settings,
     ):
         self.config, self.model = ClassifierConfig(network, **settings), None
+        functions = TrainingFunctions(loss, optimizer, scheduler)
+        self.functions = functions.check(class_weight=self.config.class_weight)
 
     def get_params(self, deep: bool = True) -> dict:
-        "All settings by name."
-        return dict(vars(self.config))
+        "All settings by name, and the functions of your own."
+        return vars(self.config) | vars(self.functions)
 
     def _configure(self, **settings):
         known = self.get_params()
@@ -214,7 +233,7 @@ def fit(
     warn_of_unused_fields(given, spec.edge_fields)
     history, stopping = History(), EarlyStopping(self.config.metric)
     with training_threads(graphs, self.config.batch_size, self.config.hidden_channels):
-        state = ClassifierState(self.config, graphs, valid)
+        state = ClassifierState(self.config, graphs, valid, self.functions)
         train(state, [history, stopping, *as_callbacks(callbacks), *([ProgressBar()] if progress else [])])
     self.losses, self.best_epoch = [row["loss"] for row in history.epochs], stopping.best_epoch
     if self.best_epoch < 0:

@@ -43,11 +43,20 @@ def count(default, help: str, low: int = 1, option: str | None = None, optional:
 
     return field(default=default, metadata={"help": help, "check": check, "option": option, "type": int})
 
-
-def number(default, help: str, high: float = math.inf, option: str | None = None, positive: bool = False):
-    "Field of a part for a number ≥ 0 and < `high`; > 0 where it must be `positive`."
+# %% ../../nbs/30_config.ipynb #hook0301
+def number(
+    default,
+    help: str,
+    high: float = math.inf,
+    option: str | None = None,
+    positive: bool = False,
+    optional: bool = False,
+):
+    "Field of a part for a number ≥ 0 and < `high`, > 0 where it must be `positive`, or None where it is `optional`."
 
     def check(name, value):
+        if value is None and optional:
+            return
         if (
             not isinstance(value, (int, float))
             or isinstance(value, bool)
@@ -56,7 +65,7 @@ def number(default, help: str, high: float = math.inf, option: str | None = None
             and not value
         ):
             raise ValueError(
-                f"expected {name} as a number {'>' if positive else '≥'} 0{f' and < {high}' if high < math.inf else ''} (got {value!r})"
+                f"expected {name} as {'None or ' if optional else ''}a number {'>' if positive else '≥'} 0{f' and < {high}' if high < math.inf else ''} (got {value!r})"
             )
 
     return field(default=default, metadata={"help": help, "check": check, "option": option, "type": float})
@@ -350,10 +359,18 @@ class Optim(Part):
     lr_schedule: str = choice(
         "constant", ("constant", "cosine"), "learning rate within each phase: constant or cosine", "lr_schedule"
     )
+    max_grad_norm: float | None = number(
+        None,
+        "gradients are scaled down where their norm is above (default: never)",
+        option="max_grad_norm",
+        positive=True,
+        optional=True,
+    )
 
-    def lr_at(self, epoch: int, epochs: int) -> float:
-        "The learning rate of an epoch, counted from 0, of a phase with so many epochs."
-        return self.lr if self.lr_schedule == "constant" else self.lr * (1 + math.cos(math.pi * epoch / epochs)) / 2
+    def lr_at(self, epoch: int, epochs: int, lr: float | None = None) -> float:
+        "The learning rate of an epoch, counted from 0, of a phase with so many epochs; `lr` is that of an optimizer of your own."
+        lr = self.lr if lr is None else lr
+        return lr if self.lr_schedule == "constant" else lr * (1 + math.cos(math.pi * epoch / epochs)) / 2
 
 # %% ../../nbs/30_config.ipynb #7211d27b
 def _check_device(name, value):

@@ -54,7 +54,7 @@ def train_epoch(state, callbacks: list[Callback]):
                 break
         logs = state.validate()
     tell("on_epoch_end", logs)
-    state.end_epoch()
+    state.end_epoch(logs)
     tell("on_save_checkpoint")
 
 

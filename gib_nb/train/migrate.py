@@ -105,8 +105,9 @@ def migrate(record: dict) -> dict:
 
 def settings_before(config: GIBConfig) -> dict:
     "The settings that a configuration had before there were parts, by which checkpoints of then are told apart; an empty dict where it had none."
-    if isinstance(config.classifier, Pooled) and (
-        isinstance(config.mask, EdgeMask) or config.mask.sample or config.mask.num_layers is not None
+    if config.optim.max_grad_norm is not None or (
+        isinstance(config.classifier, Pooled)
+        and (isinstance(config.mask, EdgeMask) or config.mask.sample or config.mask.num_layers is not None)
     ):
         return {}
     critic, again, epochs = (

@@ -36,6 +36,7 @@ from gib_nb.train.config import (
     Reencode,
     configure,
 )
+from .functions import TrainingFunctions, clip_gradients, step_scheduler
 from .metrics import METRICS, metric_value, metrics_for
 from ..utils.reproducible import LocalRandomness
 
@@ -117,8 +118,10 @@ class TrainState:
         seed: int = 0,
         model=None,  # to be explained
         notes: Counter | None = None,  # (category, text) of warnings → how often there was reason
+        functions: TrainingFunctions = TrainingFunctions(),
     ):
         self.config, self.spec, self.train, self.valid, self.seed = config, train.spec, train, valid, seed
+        self.functions = functions
         self.generator, self.randomness = torch.Generator().manual_seed(seed), LocalRandomness(seed)
         with self.randomness:
             self.model = build_model(config, train.spec, model).to(config.device)
@@ -126,9 +129,12 @@ class TrainState:
         self.draws = (
             config.encoder.dropout > 0 or config.mask.sample or alone or callable(config.encoder.name)
         )  # watching for random operations costs time
-        self.optimizer = torch.optim.Adam(
-            self.model.parameters(), config.optim.lr, weight_decay=config.optim.weight_decay, fused=True
+        adam = lambda weights: torch.optim.Adam(
+            weights, config.optim.lr, weight_decay=config.optim.weight_decay, fused=True
         )
+        self.optimizer = functions.make_optimizer(self.model.parameters(), adam)
+        self.lrs = [group["lr"] for group in self.optimizer.param_groups]
+        self.scheduler = functions.make_scheduler(self.optimizer)
         self.notes = Counter() if notes is None else notes
         self.information = information_term(config.information, self)
         self.phase_index = self.phase_epoch = self.epoch = 0
@@ -151,6 +157,12 @@ def loss_weight(self: TrainState) -> float:
 def finished(self: TrainState) -> bool:
     "Whether no epoch is left."
     return self.stop_training or self.phase_index == len(self.config.phases)
+
+
+@patch
+def loss(self: TrainState, prediction: Tensor, y: Tensor) -> Tensor:
+    "L_cls, or the loss that was given in its place."
+    return self.functions.loss_of(self.spec, prediction, y)
 
 
 @patch
@@ -178,6 +190,7 @@ def step(self: TrainState, loss: Tensor):
     "One step of everything but the critic."
     self.optimizer.zero_grad()
     loss.backward()
+    clip_gradients(self.model.parameters(), self.config.optim.max_grad_norm)
     self.optimizer.step()
 
 # %% ../../nbs/32_phases.ipynb #ed544b83
@@ -187,13 +200,15 @@ def begin_epoch(self: TrainState):
     self.model.train()
     if self.phase.trains != "all":
         self.model.set_trainable(self.phase.trains, training=not isinstance(self.phase, Finetune))
-    for group in self.optimizer.param_groups:
-        group["lr"] = self.config.optim.lr_at(self.phase_epoch, self.phase.epochs)
+    if self.scheduler is None:
+        for group, lr in zip(self.optimizer.param_groups, self.lrs):
+            group["lr"] = self.config.optim.lr_at(self.phase_epoch, self.phase.epochs, lr)
 
 
 @patch
-def end_epoch(self: TrainState):
-    "Count the epoch, and go on to the next phase where this one is over."
+def end_epoch(self: TrainState, logs: dict[str, float]):
+    "Count the epoch, and go on to the next phase where this one is over; `logs` are from `validate`."
+    step_scheduler(self.scheduler, logs["loss"])
     self.epoch, self.phase_epoch = self.epoch + 1, self.phase_epoch + 1
     if self.stop_phase or self.phase_epoch == self.phase.epochs:
         self.phase_index, self.phase_epoch, self.stop_phase = self.phase_index + 1, 0, False
@@ -242,7 +257,7 @@ def validate(self: TrainState) -> dict[str, float]:
         count = len(batch.batch[batch.edge_index[0]].unique())  # L_con is a mean over the graphs that have an edge
         connectivity, with_edges = connectivity + float(output.connectivity_loss) * count, with_edges + count
     prediction, p, y = torch.cat(predictions).cpu(), torch.cat(masks), graphs.y
-    classification, connectivity = float(spec.loss(prediction, y)), connectivity / max(with_edges, 1)
+    classification, connectivity = float(self.loss(prediction, y)), connectivity / max(with_edges, 1)
     chosen = {} if config.metric == "loss" else {config.metric: validation_metric(config.metric, spec, prediction, y)}
     return chosen | {
         "loss": classification + config.alpha * connectivity + config.beta * bound,
@@ -379,7 +394,7 @@ def joint_losses(phase, state, rows, batch):
     if phase.trains == "classifier":
         return classifier_losses(phase, state, rows, batch)
     config, weight, output = state.config, state.loss_weight, state.forward(batch)
-    classification = state.spec.loss(output.prediction, batch.y)
+    classification = state.loss(output.prediction, batch.y)
     loss = classification + weight * config.alpha * output.connectivity_loss
     state.information.observe(rows, output)
     information = state.information(output, batch) if weight * config.beta > 0 else None
@@ -405,7 +420,7 @@ def classifier_losses(phase, state, rows, batch):
     with state.randomness:
         masks = lambda: (None, random_masks(*graph[1:]) if chosen is None else chosen)
         losses = [
-            state.spec.loss(
+            state.loss(
                 masked_forward(mask, classifier, state.model.features(*graph[:2], mask, p), *graph[1:], **edges),
                 batch.y,
             )

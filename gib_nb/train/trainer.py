@@ -34,6 +34,7 @@ from .callbacks import EarlyStopping, History, ProgressBar, as_callbacks
 from .checkpoint import BackupAndRestore, fingerprint, weights_hash
 from .collapse import CollapseWarning, RestartOnCollapse, audit_masks, find_idle_mask
 from .config import Frozen, GIBConfig, config_from_dict, config_to_dict, configure, flat_settings
+from .functions import TrainingFunctions
 from .loop import train
 from .migrate import migrate
 from .phases import TrainState, build_model, config_edge_fields
@@ -157,6 +158,9 @@ class GIBTrainer(GraphEstimator):
         config: GIBConfig | None = None,  # default: GIBConfig()
         *,
         model=None,  # a trained graph classifier, called and answering as in `call_classifier`, to explain it post hoc
+        loss=None,  # in place of L_cls: (prediction [N, C], y) → scalar, as in `TrainingFunctions`, like the next two
+        optimizer=None,  # in place of Adam: parameters → `torch.optim.Optimizer`, with its own learning rate
+        scheduler=None,  # of the learning rate: optimizer → `torch.optim.lr_scheduler.LRScheduler`, a step each epoch
         **settings,  # parts, and single settings, as in `configure`
     ):
         if (
@@ -171,6 +175,8 @@ class GIBTrainer(GraphEstimator):
                 f"expected model=MODEL exactly with classifier=Frozen(), which predicts with it (got {type(model).__name__} with {config.classifier})"
             )
         self.config, self.explained_model = config, model
+        functions = TrainingFunctions(loss, optimizer, scheduler)
+        self.functions = functions.check(config.optim.lr_schedule, config.class_weight)
         self.model: GIB | None = None
         self.audit: dict | None = (
             None  # of the masks, as from `audit_masks`; None before `fit`, and for a model of before there was one
@@ -179,18 +185,24 @@ class GIBTrainer(GraphEstimator):
 # %% ../../nbs/37_trainer.ipynb #8b60f689
 @patch
 def get_params(self: GIBTrainer, deep: bool = True) -> dict:
-    "All settings by name, and the model to be explained."
-    return flat_settings(self.config) | {"model": self.explained_model}
+    "All settings by name, the model to be explained, and the functions of your own."
+    return flat_settings(self.config) | self._in_python()
+
+
+@patch
+def _in_python(self: GIBTrainer) -> dict:
+    "What is no setting, and is given in Python only."
+    return {"model": self.explained_model} | vars(self.functions)
 
 
 @patch
 def __sklearn_clone__(self: GIBTrainer):
-    return type(self)(self.config, model=self.explained_model)
+    return type(self)(self.config, **self._in_python())
 
 
 @patch
 def _configure(self: GIBTrainer, **settings):
-    self.__init__(self.config, **({"model": self.explained_model} | settings))
+    self.__init__(self.config, **(self._in_python() | settings))
 
 
 @patch
@@ -217,18 +229,24 @@ def fit(
         raise ValueError(
             "expected two-stage training with given classifiers, which then stay as they are while the mask is trained (got a config without)"
         )
-    spec, graphs, valid = self._prepared(train, y, valid, num_workers)
+    _, graphs, valid = self._prepared(train, y, valid, num_workers)
+    return self._fit_prepared(graphs, valid, checkpoint, classifier, progress, as_callbacks(callbacks))
+
+# %% ../../nbs/37_trainer.ipynb #hook0374
+@patch
+def _fit_prepared(self: GIBTrainer, graphs, valid, checkpoint, classifier, progress, callbacks) -> GIBTrainer:
+    "Train on `PreparedGraphs`."
     with training_threads(graphs, self.config.optim.batch_size, self.config.encoder.hidden_channels):
-        restart = self._attempts(graphs, valid, checkpoint, classifier, progress, as_callbacks(callbacks))
+        restart = self._attempts(graphs, valid, checkpoint, classifier, progress, callbacks)
         best = restart.best
         self.audit = audit_masks(best.model, (graphs + valid).sample(), self.config)
-    self.spec, self.model = spec, best.model
+    self.spec, self.model = graphs.spec, best.model
     self.history = best.history | {"attempts": [attempt.summary() for attempt in restart.attempts]}
     self.collapse = "; ".join(filter(None, (best.collapse, find_idle_mask(self.audit)))) or None
     if self.collapse:
         tries = f" (best of {len(restart.attempts)} attempts)"
         advice = f"{tries}; try another seed, more pretrain_epochs, or smaller alpha and beta" if best.collapse else ""
-        warnings.warn(self.collapse + advice, CollapseWarning, stacklevel=2)
+        warnings.warn(self.collapse + advice, CollapseWarning, stacklevel=3)
     return self
 
 # %% ../../nbs/37_trainer.ipynb #acb7339c
@@ -260,13 +278,13 @@ def _attempts(self: GIBTrainer, graphs, valid, checkpoint, classifier, progress,
     try:
         backup = BackupAndRestore(
             checkpoint,
-            lambda settings: fingerprint(settings, graphs, valid, classifier, self.explained_model),
+            lambda settings: fingerprint(settings, graphs, valid, classifier, self.explained_model, self.functions),
             restart,
             callbacks,
         )
         backup.read(config, graphs.spec, self.explained_model)
         while (seed := restart.next_seed) is not None:
-            state = TrainState(config, graphs, valid, seed, self.explained_model, notes)
+            state = TrainState(config, graphs, valid, seed, self.explained_model, notes, self.functions)
             if classifier is not None:
                 state.load_classifier(classifier)
             restart.history, restart.stopping = History(), EarlyStopping(config.metric)
@@ -279,7 +297,7 @@ def _attempts(self: GIBTrainer, graphs, valid, checkpoint, classifier, progress,
             train(state, [restart.history, restart.stopping, *callbacks, restart, backup, *bar])
     finally:
         for (category, text), count in notes.items():
-            warnings.warn(f"{text} ({count} times)" if count > 1 else text, category, stacklevel=3)
+            warnings.warn(f"{text} ({count} times)" if count > 1 else text, category, stacklevel=4)
     return restart
 
 # %% ../../nbs/37_trainer.ipynb #4f88c5fa
@@ -389,14 +407,15 @@ def iter_explain(self: GIBTrainer, graphs):
 @patch
 def record_of(self: GIBTrainer) -> dict:
     "What is saved beside the tensors: config, spec, and what was found out about the model."
-    model = {} if self.explained_model is None else {"model": weights_hash(self.explained_model)}
+    more = {} if self.explained_model is None else {"model": weights_hash(self.explained_model)}
+    more |= {"functions": names} if (names := self.functions.names()) else {}
     return {
         "config": config_to_dict(self.config),
         "spec": dataclasses.asdict(self.spec),
         "collapse": self.collapse,
         "audit": self.audit,
         "post_hoc": self.explained_model is not None,
-    } | model
+    } | more
 
 
 @patch
