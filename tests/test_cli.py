@@ -420,7 +420,7 @@ def test_other_settings_do_not_resume(tmp_path, monkeypatch, capsys):
         (["explain", "C1CC"], "unclosed ring"),
         (["explain", ""], "an empty text"),
         (["explain", "nothing.smi"], "expected a SMILES or a file"),
-        (["explain", "C", "--model", "/nowhere"], "GIBTrainer.save"),
+        (["explain", "C", "--model", "/nowhere"], "make one with gib-nb train FILE"),
     ],
 )
 def test_errors_are_one_line_and_code_1(words, said, tmp_path, monkeypatch, capsys):

@@ -23,7 +23,7 @@ from gib_nb.experiments.own_data import (
 )
 
 CHAINS = ["C" * n + end for n in range(1, 21) for end in ("O", "N", "F")]
-TINY = dict(hidden_channels=8, num_layers=2, num_steps=2, max_restarts=0)
+TINY = dict(hidden_channels=8, num_layers=2, max_restarts=0)
 
 
 @pytest.fixture
