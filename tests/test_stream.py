@@ -10,6 +10,7 @@ from torch_geometric.loader import DataLoader
 from gib_nb.data.datasets import load_dataset
 from gib_nb.data.stream import StreamedGraphs, prepare_streams, stream_of
 from gib_nb.data.synthetic import motif_dataset
+from gib_nb.train.classifier_trainer import ClassifierTrainer
 from gib_nb.train.trainer import GIBTrainer
 
 QUICK = dict(epochs=4, pretrain_epochs=1, rampup_epochs=1, max_restarts=0, hidden_channels=8, batch_size=16)
@@ -188,3 +189,12 @@ def test_molecules_of_a_file_are_made_for_each_batch(tmp_path):
     assert trainers[1].predict(away.test).tolist() == trainers[0].predict(here.test).tolist()
     assert trainers[1].score(away.test) == trainers[0].score(here.test)
     assert len(trainers[1].explain(away.test)) == len(here.test)
+
+
+def test_plain_networks_train_on_streams_too(graphs):
+    settings = dict(hidden_channels=8, epochs=3, batch_size=16)
+    listed = ClassifierTrainer("gin", **settings).fit(graphs[:50], valid=graphs[50:])
+    streamed = ClassifierTrainer("gin", **settings).fit(Counted(graphs[:50]), valid=Counted(graphs[50:]))
+    assert torch.equal(weights(listed), weights(streamed)) and listed.losses == pytest.approx(streamed.losses)
+    assert np.array_equal(listed.predict(graphs), streamed.predict(Counted(graphs)))
+    assert streamed.score(Counted(graphs)) == listed.score(graphs)

@@ -24,6 +24,8 @@ from .validate import EDGE_FIELDS, DegreeFeatures, iter_graphs, validate_alike, 
 class PreparedGraphs(collections.abc.Sequence):
     "Graphs in the format of a `DataSpec`: bare `Data` with x, edge_index, what its networks take of edge_attr and edge_weight and, where they are labeled, y. They were checked and are passed on unchecked."
 
+    in_memory = True
+
     def __init__(self, graphs: list[Data], spec: "DataSpec"):
         self.graphs, self.spec = graphs, spec
 

@@ -8,10 +8,20 @@ import torch
 from torch_geometric.data import Batch, Data, InMemoryDataset
 
 from gib_nb.chem.featurize import MoleculeGraphs
-from gib_nb.data.labels import LabeledGraphs, encode_labels, read_labels
-from gib_nb.data.spec import DataSpec, PreparedGraphs, _label_names, _spec_of, _strata, _with_edges, to_device
+from gib_nb.data.labels import encode_labels, list_graphs, read_labels
+from gib_nb.data.spec import (
+    DataSpec,
+    PreparedGraphs,
+    _label_names,
+    _spec_of,
+    _strata,
+    _with_edges,
+    graphs_and_labels,
+    prepare_training,
+    to_device,
+)
 from gib_nb.data.splits import split_indices
-from gib_nb.data.validate import DegreeFeatures, validate_alike
+from gib_nb.data.validate import DegreeFeatures, validate_alike, warn_of_unused_fields
 
 CHUNK = 1000  # graphs in memory while labels and sizes are read
 SAMPLE = 5000  # graphs by which a training of more is judged at its end
@@ -34,6 +44,8 @@ def stream_of(graphs):
 
 class StreamedGraphs(PreparedGraphs):
     "As `PreparedGraphs`, of data sets: a graph is read, and brought to the format, each time it is asked for."
+
+    in_memory = False
 
     def __init__(
         self,
@@ -179,7 +191,22 @@ def prepare_streams(
     )
 
 
-def as_source(graphs):
-    "What validation graphs are read from: a data set as it is, anything else as a list."
-    found = stream_of(graphs)
-    return LabeledGraphs(graphs) if found is None else found[0]
+def prepare_any(
+    train,  # graphs in memory, as from `iter_graphs`, or a data set that gives them one by one
+    y=None,  # as in `prepare_training`, like all that follow
+    valid=None,  # graphs, or a pair of graphs and y
+    num_workers: int = 0,  # processes that read the graphs of a data set
+    **more,  # seed, prior, class_weight, edges
+) -> tuple[DataSpec, PreparedGraphs, PreparedGraphs]:
+    "The format and both sets in it; graphs of a data set that is not in memory stay there. Says which fields no network reads."
+    stream = stream_of(train)
+    if stream is None:
+        given, (valid, valid_y) = list_graphs(train), graphs_and_labels(valid, y)
+        prepared = prepare_training(given, y, valid, valid_y, **more)
+    else:
+        other = stream_of(valid)
+        valid, valid_y = graphs_and_labels(valid, y) if other is None else (other[0], None)
+        prepared = prepare_streams(stream[0], y, valid, valid_y, num_workers=num_workers or stream[1], **more)
+        given = [stream[0][0]]
+    warn_of_unused_fields(given, prepared[0].edge_fields)
+    return prepared

@@ -19,9 +19,8 @@ import torch
 from fastcore.basics import patch
 from torch import Tensor, nn
 
-from ..data.labels import list_graphs
-from ..data.spec import DataSpec, PreparedGraphs, graphs_and_labels, prepare_training
-from ..data.validate import warn_of_unused_fields
+from ..data.spec import DataSpec, PreparedGraphs
+from ..data.stream import prepare_any
 from ..nn.backbones import call_network, edge_fields, edges_of, evaluation_mode
 from ..nn.pooling import NETWORKS
 from .callbacks import EarlyStopping, History, ProgressBar, as_callbacks
@@ -30,7 +29,7 @@ from .functions import TrainingFunctions, clip_gradients, step_scheduler
 from .loop import DivergenceError, train
 from .metrics import METRIC_NAMES
 from .phases import validation_metric
-from .trainer import GraphEstimator, training_threads
+from .trainer import GraphEstimator, in_chunks, training_threads
 from ..utils.reproducible import LocalRandomness
 
 # %% ../../nbs/39_classifier_trainer.ipynb #585e01bd
@@ -108,7 +107,8 @@ class ClassifierState:
         self.randomness = LocalRandomness(config.seed)
         with self.randomness:
             self.model = build_network(config, train).to(config.device)
-        self.held_out = valid.batch(device=config.device)
+        self.valid = valid
+        self.held_out = [valid.batch(device=config.device)] if valid.in_memory else None
         self.draws = callable(config.network) or any(
             isinstance(layer, nn.Dropout) and layer.p > 0 for layer in self.model.modules()
         )
@@ -173,7 +173,10 @@ def step(self: ClassifierState, loss: Tensor):
 @torch.no_grad()
 def validate(self: ClassifierState) -> dict[str, float]:
     "Loss on the validation graphs."
-    prediction, y, metric = _logits_of(self.model.eval(), self.held_out), self.held_out.y, self.config.metric
+    model, metric = self.model.eval(), self.config.metric
+    parts = self.held_out or self.valid.batches(self.config.batch_size, self.config.device)
+    parts = [(_logits_of(model, batch), batch.y) for batch in parts]
+    prediction, y = (torch.cat(each) for each in zip(*parts))
     chosen = {} if metric == "loss" else {metric: validation_metric(metric, self.spec, prediction.cpu(), y.cpu())}
     return chosen | {"loss": float(self.functions.loss_of(self.spec, prediction, y))}
 
@@ -225,12 +228,11 @@ def fit(
     valid=None,  # graphs for validation, or a pair of graphs and y; default: a tenth of the graphs
     progress: bool = False,  # show a progress bar
     callbacks=None,  # as in `GIBTrainer.fit`
+    num_workers: int = 0,  # as in `GIBTrainer.fit`
 ) -> "ClassifierTrainer":
     "Train; ValueError for graphs that `GIBTrainer` would refuse."
-    given, (valid, valid_y) = list_graphs(train_graphs), graphs_and_labels(valid, y)
     more = dict(class_weight=self.config.class_weight, edges=functools.partial(network_edge_fields, self.config))
-    spec, graphs, valid = prepare_training(given, y, valid, valid_y, self.config.seed, **more)
-    warn_of_unused_fields(given, spec.edge_fields)
+    spec, graphs, valid = prepare_any(train_graphs, y, valid, num_workers, seed=self.config.seed, **more)
     history, stopping = History(), EarlyStopping(self.config.metric)
     with training_threads(graphs, self.config.batch_size, self.config.hidden_channels):
         state = ClassifierState(self.config, graphs, valid, self.functions)
@@ -253,7 +255,9 @@ def _logits(self: ClassifierTrainer, graphs) -> Tensor:
     with evaluation_mode(model):
         return torch.cat(
             [
-                _logits_of(model, batch).cpu()
-                for batch in self.spec.prepare(graphs, labels=False).batches(self.config.batch_size, self.config.device)
+                _logits_of(
+                    model, self.spec.prepare(part, labels=False, first=first).batch(device=self.config.device)
+                ).cpu()
+                for first, part in in_chunks(graphs, self.config.batch_size)
             ]
         )

@@ -24,7 +24,7 @@ from torch_geometric.data import Batch, Data
 
 from ..data.labels import list_graphs
 from ..data.spec import DataSpec, PreparedGraphs, edge_dicts, graphs_and_labels, prepare_training
-from ..data.stream import as_source, prepare_streams, stream_of
+from ..data.stream import prepare_any, stream_of
 from ..data.validate import iter_graphs, warn_of_unused_fields
 from ..information.estimate import MIEstimate, estimate_mi
 from ..nn.backbones import edges_of
@@ -253,20 +253,14 @@ def _fit_prepared(self: GIBTrainer, graphs, valid, checkpoint, classifier, progr
 @patch
 def _prepared(self: GIBTrainer, train, y, valid, num_workers: int) -> tuple:
     "The format, and both sets in it; graphs of a data set that is not in memory stay there."
-    config, stream = self.config, stream_of(train)
+    config = self.config
     prior = config.mask.word if config.information.closed_form else None
     more = dict(seed=config.seed, prior=prior, class_weight=config.class_weight, edges=self._edge_fields)
-    if stream is not None and self.explained_model is None:
-        valid, valid_y = (valid, None) if stream_of(valid) else graphs_and_labels(valid, y)
-        valid = None if valid is None else as_source(valid)
-        workers = num_workers or stream[1]
-        spec, graphs, valid = prepare_streams(stream[0], y, valid, valid_y, **more, num_workers=workers)
-        warn_of_unused_fields([stream[0][0]], spec.edge_fields)
-        return spec, graphs, valid
+    if self.explained_model is None:
+        return prepare_any(train, y, valid, num_workers, **more)
     given, (valid, valid_y) = list_graphs(train), graphs_and_labels(valid, y)
     y, valid_y = self._labels_to_learn(y, valid, valid_y)
-    renumber = self.explained_model is None
-    spec, graphs, valid = prepare_training(given, y, valid, valid_y, **more, renumber=renumber)
+    spec, graphs, valid = prepare_training(given, y, valid, valid_y, **more, renumber=False)
     warn_of_unused_fields(given, spec.edge_fields)
     return spec, graphs, valid
 
