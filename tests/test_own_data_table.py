@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from torch_geometric.data import Data
 
 from gib_nb.cli import main
 from gib_nb.experiments import own_data as room
@@ -15,8 +16,10 @@ from gib_nb.experiments.own_data import (
     METHODS,
     SETS,
     condense,
+    crippen_contributions,
     differences,
     fraction_outcomes,
+    mean_correlation,
     own_data_trial,
     report,
     top_fraction,
@@ -144,3 +147,29 @@ def test_the_command_writes_the_table(root, tmp_path, capsys, monkeypatch):
     assert "random forest" in capsys.readouterr().out
     record = json.loads((tmp_path / "out" / "own_data.json").read_text())
     assert len(record["rows"]) == 4 and "predictions" not in record["rows"][0] and set(DATASETS) == set(SETS)
+
+
+@pytest.mark.parametrize("smiles", ["CCO", "c1ccncc1C(=O)NCCCl", "[NH3+]CC([O-])=O", "FC(F)(F)c1ccc(Br)cc1S(=O)(=O)N"])
+def test_contributions_sum_to_the_log_p(smiles):
+    from rdkit.Chem import Crippen, MolFromSmiles
+
+    each = crippen_contributions(smiles)
+    assert len(each) == MolFromSmiles(smiles).GetNumAtoms() and each.sum() == pytest.approx(
+        Crippen.MolLogP(MolFromSmiles(smiles))
+    )
+
+
+def test_correlation_by_hand():
+    "Ranks of weights against those of absolute contributions, molecule by molecule; two atoms say nothing."
+    of = lambda *values: Data(contributions=torch.tensor(values))
+    graphs = [of(-3.0, 1, 2), of(0.1, -0.2, 0.3), of(1.0, 2)]
+    weights = [np.array([0.9, 0.1, 0.5]), np.array([3.0, 2, 1]), np.array([0.0, 1])]
+    assert mean_correlation(weights, graphs) == pytest.approx((1 - 1) / 2)
+    assert mean_correlation([np.ones(3)], [of(1.0, 2, 3)]) == 0
+
+
+def test_atoms_are_explained_by_every_method(root):
+    pytest.importorskip("captum")
+    found = room.atoms_trial("ESOL", 0, 4, 3, root, **TINY)
+    assert {"GIB", "random", "integrated gradients", "GNNExplainer"} <= set(found) and found["graphs"] == 4
+    assert all(-1 <= found[name]["spearman"] <= 1 for name in ("GIB", "random", "integrated gradients", "GNNExplainer"))

@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['SETS', 'DATASETS', 'METHODS', 'DETERMINISTIC', 'SETTINGS', 'FRACTIONS', 'OwnSet', 'own_data', 'method_config',
-           'own_data_trial', 'fraction_outcomes', 'top_fraction', 'differences', 'condense', 'report']
+           'own_data_trial', 'fraction_outcomes', 'top_fraction', 'differences', 'condense', 'report',
+           'crippen_contributions', 'atoms_trial', 'mean_correlation']
 
 # %% ../../nbs/54_own_data.ipynb #077d84cf
 import pathlib
@@ -317,3 +318,101 @@ def report(rows: list[dict]) -> str:
             line[f"GIB − {other}"] = f"{found['difference']:+.3f} [{found['low']:+.3f}, {found['high']:+.3f}]"
         table[f"{dataset}, {known.metric}, {known.split}"] = line
     return pd.DataFrame(table).T.fillna("-").to_string()
+
+# %% ../../nbs/54_own_data.ipynb #add99019
+def crippen_contributions(
+    molecule,  # SMILES or RDKit Mol
+) -> np.ndarray:  # [n], of the atoms as `molecule_to_data` numbers them; their sum is the logP
+    "Contribution of each heavy atom, with its hydrogens, to Crippen's logP (Wildman and Crippen, 1999)."
+    from rdkit import Chem
+    from rdkit.Chem import rdMolDescriptors
+
+    from gib_nb.chem.smiles import read_molecule
+
+    heavy = read_molecule(molecule)
+    whole = Chem.AddHs(heavy)
+    each = np.array([value for value, _ in rdMolDescriptors._CalcCrippenContribs(whole)])
+    found = each[: heavy.GetNumAtoms()].copy()
+    for atom in list(whole.GetAtoms())[heavy.GetNumAtoms() :]:
+        found[atom.GetNeighbors()[0].GetIdx()] += each[atom.GetIdx()]
+    return found
+
+# %% ../../nbs/54_own_data.ipynb #ef0e2708
+def atoms_trial(
+    dataset: str = "Lipophilicity",  # whose molecules are labeled with their logP
+    seed: int = 0,
+    max_explained: int = 200,  # test molecules
+    epochs: int = 60,
+    root=None,
+    **settings,  # of `GIBConfig`, instead of those in `SETTINGS`
+) -> dict:  # method → mean Spearman correlation of atom weights with absolute contributions
+    "Train a GIB and a plain network on logP, and compare their weights of the atoms with the contributions."
+    data = own_data(dataset, seed, root)
+    for graph in data.graphs:
+        graph.contributions = torch.tensor(crippen_contributions(graph.smiles))
+        graph.y = graph.contributions.sum()[None].float()
+    trainer = GIBTrainer(**SETTINGS | dict(epochs=epochs, metric="rmse", seed=seed) | settings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        trainer.fit(data.train, valid=data.valid, progress=False)
+        network = plain_network(trainer).fit(data.train, valid=data.valid)
+    shown = list(data.test)[:max_explained]
+    generator = np.random.default_rng(seed)
+    weights = {
+        "GIB": [found.node_mask[:, 0].numpy() for found in trainer.explain(shown)],
+        "random": [generator.random(graph.num_nodes) for graph in shown],
+        **_explained_atoms(network.model, shown),
+    }
+    found = {method: {"spearman": mean_correlation(each, shown)} for method, each in weights.items()}
+    found["GIB"]["r2"], found["integrated gradients"]["r2"] = trainer.score(data.test), network.score(data.test)
+    return found | {"graphs": len(shown), "collapse": trainer.collapse}
+
+# %% ../../nbs/54_own_data.ipynb #bae6edaa
+def mean_correlation(
+    weights: list,  # of arrays [n], of the atoms
+    graphs: list,  # with `contributions` [n]
+) -> float:
+    "Mean over molecules of the rank correlation of the weights with absolute contributions; 0 where either does not vary."
+    from scipy.stats import spearmanr
+
+    found = []
+    for each, graph in zip(weights, graphs):
+        truth = np.abs(graph.contributions.numpy())
+        if len(truth) > 2 and np.ptp(truth) > 0:
+            found.append(spearmanr(each, truth).statistic if np.ptp(each) > 0 else 0.0)
+    return float(np.mean(found))
+
+# %% ../../nbs/54_own_data.ipynb #6d7d9158
+class _OfMolecules(torch.nn.Module):
+    "A network called as Captum calls it, with the features of the bonds in the third place."
+
+    def __init__(self, network):
+        super().__init__()
+        self.network = network
+
+    def forward(self, x, edge_index, edge_attr):
+        return self.network(x, edge_index, edge_attr=edge_attr)
+
+
+def _explained_atoms(network, graphs) -> dict:
+    "Weights of the atoms by methods of PyG, on the plain network."
+    from torch_geometric.explain import CaptumExplainer, Explainer, GNNExplainer
+
+    model = _OfMolecules(network)
+
+    def weights_by(algorithm, kind):
+        explainer = Explainer(
+            model,
+            algorithm,
+            explanation_type="model",
+            node_mask_type=kind,
+            model_config=dict(mode="regression", task_level="graph", return_type="raw"),
+        )
+        masks = [explainer(g.x, g.edge_index, edge_attr=g.edge_attr).node_mask for g in graphs]
+        return [mask.detach().sum(1).abs().numpy() for mask in masks]
+
+    with evaluation_mode(model):
+        return {
+            "integrated gradients": weights_by(CaptumExplainer("IntegratedGradients"), "attributes"),
+            "GNNExplainer": weights_by(GNNExplainer(epochs=100), "object"),
+        }
