@@ -173,7 +173,8 @@ def metric_rows(metrics: dict) -> list[list[str]]:
 def _interval_text(cell: dict) -> str:
     if cell["value"] is None:
         return "-"
-    return f"{cell['value']:.3f} [{number_text(cell['low'], '.3f')}, {number_text(cell['high'], '.3f')}]"
+    low, high = (number_text(cell[end], ".3f") for end in ("low", "high"))
+    return f"{cell['value']:.3f} [{low},\N{NO-BREAK SPACE}{high}]"
 
 
 def spread_rows(metrics: dict) -> list[list[str]]:
