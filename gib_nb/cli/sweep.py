@@ -16,7 +16,7 @@ With --search N, several values of a setting are a space instead, and Optuna cho
 other: two numbers are the ends of a range (logarithmic where both are > 0 and their ratio is 10 or more), three and
 more, or words, are choices. Trials are compared by --metric on validation graphs, never on test graphs; by default that
 is the validation loss, or its classification part alone where alpha, beta or what they weight is searched. Trials
-behind the median of the others are pruned. The last line is the command that trains the best settings.
+behind the median of the others are pruned. At the end stands the command that trains the best settings.
 
 examples:
   gib-nb sweep motif --beta 0 0.1 1 --seed 0 1 2 --epochs 40 --jobs 2
@@ -139,7 +139,8 @@ def search_lines(table, args) -> list[str]:
     lines.append(f"best on validation graphs: trial {best.trial}, with the {what} {best.objective:.4g}")
     if isinstance(best.get("collapse"), str):
         lines.append(f"no complete trial was free of a collapse; in the best one {best.collapse}")
-    return [*lines, f"train it with: {shlex.join(train_words(best.to_dict(), args))}"]
+    where = ", on the data's own split" if hasattr(args, "fold") else ""
+    return [*lines, f"train it with{where}: {shlex.join(train_words(best.to_dict(), args))}"]
 
 
 def train_words(row: dict, args) -> list[str]:
