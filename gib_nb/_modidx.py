@@ -1254,6 +1254,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                        'gib_nb/experiments/screening.py'),
                                               'gib_nb.experiments.screening.shard_table': ( 'screening.html#shard_table',
                                                                                             'gib_nb/experiments/screening.py')},
+            'gib_nb.experiments.search': {},
             'gib_nb.experiments.surrogates': { 'gib_nb.experiments.surrogates.SurrogateConfig': ( 'surrogates.html#surrogateconfig',
                                                                                                   'gib_nb/experiments/surrogates.py'),
                                                'gib_nb.experiments.surrogates._chance_above': ( 'surrogates.html#_chance_above',

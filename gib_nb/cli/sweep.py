@@ -3,17 +3,25 @@
 import argparse
 import functools
 import pathlib
+import shlex
 
-from gib_nb.cli.common import PLAIN, add_data_option, add_worker_options, output, workers
-from gib_nb.cli.options import add_config_options, given_settings, method_settings
+from gib_nb.cli.common import PLAIN, add_data_option, add_worker_options, count, output, workers
+from gib_nb.cli.options import add_config_options, flag_of, given_settings, method_settings
 
 EPILOG = """Each option may have several values; every combination is trained, and --fold takes folds of ten as test
 sets. Finished trials are kept in --out/trials: interrupted, or called again with more values, the command computes only
 what is missing.
 
+With --search N, several values of a setting are a space instead, and Optuna chooses N trials in it, one after the
+other: two numbers are the ends of a range (logarithmic where both are > 0 and their ratio is 10 or more), three and
+more, or words, are choices. Trials are compared by --metric on validation graphs, never on test graphs; by default that
+is the validation loss, or its classification part alone where alpha, beta or what they weight is searched. Trials
+behind the median of the others are pruned. At the end stands the command that trains the best settings.
+
 examples:
   gib-nb sweep motif --beta 0 0.1 1 --seed 0 1 2 --epochs 40 --jobs 2
   gib-nb sweep MUTAG PROTEINS --num-steps 1 5 50 --fold 0 1 2 3 4 5 6 7 8 9
+  gib-nb sweep motif --beta 0.01 1 --lr 1e-4 1e-2 --search 20
   gib-nb sweep MUTAG --beta 0 0.01 0.1 --seed 0 1 2 3 --dask tcp://scheduler:8786
 """
 MEASURES = ("score", "label_mi_bound", "graph_mi", "selected_fraction", "components", "edge_auc")  # that are printed
@@ -41,6 +49,12 @@ def add_parser(commands) -> list:
     parser.add_argument(
         "--out", default="sweep", metavar="DIR", help="folder for the table and finished trials (default: sweep)"
     )
+    parser.add_argument(
+        "--search",
+        type=count,
+        metavar="N",
+        help="instead of every combination, N trials that Optuna chooses, see below",
+    )
     add_data_option(parser)
     add_worker_options(parser)
     add_config_options(parser, several=True)
@@ -53,6 +67,8 @@ def sweep_command(args) -> int:
     from gib_nb.experiments.sweep import grid, sweep
     from gib_nb.report.tables import mean_text
 
+    if args.search:
+        return search_command(args)
     given, folds = given_settings(args), {"fold": args.fold} if hasattr(args, "fold") else {}
     trials = [fold | method_settings(args.method, settings) for settings in grid(**given) for fold in grid(**folds)]
     folder = pathlib.Path(args.out)
@@ -76,3 +92,68 @@ def sweep_command(args) -> int:
         + (f"; {failed} trials failed, for the reason in the column error" if failed else "")
     )
     return 1 if failed else 0
+
+
+def search_command(args) -> int:
+    "Search the space of the options, write sweep.csv, and print the best settings; the result is the exit code."
+    from gib_nb.experiments.search import search
+
+    if args.jobs not in (None, 1) or args.dask is not None:
+        got = f"--dask {args.dask}" if args.dask is not None else f"--jobs {args.jobs}"
+        raise argparse.ArgumentTypeError(
+            f"expected --search without workers, since each trial is chosen from those before it (got {got})"
+        )
+    if len(args.datasets) > 1:
+        raise argparse.ArgumentTypeError(f"expected one data set with --search (got {' '.join(args.datasets)})")
+    space = given_settings(args) | ({"fold": args.fold} if hasattr(args, "fold") else {})
+    folder, table = pathlib.Path(args.out), None
+    settings_of = lambda chosen: (
+        {name: value for name, value in chosen.items() if name == "fold"}
+        | method_settings(args.method, {name: value for name, value in chosen.items() if name != "fold"})
+    )
+    more = {"settings_of": settings_of, "progress": args.progress, "root": args.data}
+    rows = functools.partial(search, space, args.datasets[0], folder, args.search, **more)
+    rows(compute=False)  # a space that cannot work leaves no table
+    try:
+        table = rows()
+    finally:
+        with output(folder / "sweep.csv") as file:
+            (rows(compute=False) if table is None else table).to_csv(file, index=False)
+    print("\n".join(search_lines(table, args)))
+    print(f"every row is in {folder / 'sweep.csv'}, with the history of complete trials in {folder / 'trials'}")
+    return 1 if (table["state"] == "failed").any() else 0
+
+
+def search_lines(table, args) -> list[str]:
+    "How many trials ended how, the best one, and the command that trains it."
+    from gib_nb.experiments.search import best_trial
+
+    states, best = table["state"].value_counts(), best_trial(table)
+    lines = [f"{len(table)} trials, of which {states.get('pruned', 0)} were pruned"]
+    if failed := states.get("failed", 0):
+        lines[0] += f" and {failed} failed, for the reason in the column error"
+    if best is None:
+        return lines
+    objective = table.attrs["objective"]
+    what = {"loss": "loss", "classification": "classification loss"}.get(objective, objective)
+    lines.append(f"best on validation graphs: trial {best.trial}, with the {what} {best.objective:.4g}")
+    if isinstance(best.get("collapse"), str):
+        lines.append(f"no complete trial was free of a collapse; in the best one {best.collapse}")
+    where = ", on the data's own split" if hasattr(args, "fold") else ""
+    return [*lines, f"train it with{where}: {shlex.join(train_words(best.to_dict(), args))}"]
+
+
+def train_words(row: dict, args) -> list[str]:
+    "The command that trains the settings of a row, as far as they are not defaults."
+    words = ["gib-nb", "train", args.datasets[0]]
+    words += ["--method", args.method] if args.method else []
+    words += ["--data", args.data] if args.data else []
+    for name, given in given_settings(args).items():
+        value, flag = row[name], flag_of(name)
+        if isinstance(given, bool):
+            words.append(flag if value else flag.replace("--", "--no-", 1))
+            continue
+        kind = type(next((each for each in given if each is not None), None))
+        missing = value is None or value != value
+        words += [flag, "none" if missing else str(kind(value))]
+    return words

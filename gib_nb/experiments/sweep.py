@@ -262,6 +262,7 @@ def train_trial(
     fold: int | None = None,  # of ten, instead of the data's own split
     data=None,  # `GraphDataset`; None loads it by name
     root=None,  # folder with published data
+    callbacks=None,  # of training, as for `GIBTrainer.fit`
     **settings,  # of `GIBConfig`
 ) -> dict:  # as from `measure_run`, and the "history" of training
     "Train one model and measure it on its test graphs."
@@ -273,7 +274,8 @@ def train_trial(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CollapseWarning)  # it is in the row
         warnings.filterwarnings("ignore", "not used")  # `sweep` has said it
-        trainer = GIBTrainer(seed=seed, **settings).fit(data.train, valid=data.valid, progress=False)
+        trainer = GIBTrainer(seed=seed, **settings)
+        trainer.fit(data.train, valid=data.valid, progress=False, callbacks=callbacks)
     return measure_run(trainer, data) | {"history": round_json(trainer.history, 6)}
 
 # %% ../../nbs/47_sweep.ipynb #7aefb46f
