@@ -54,7 +54,7 @@ format: setup
 test: setup
 	@$(BIN)/ruff format --check --quiet nbs tests docs $(PLAIN) || { echo "run: make format"; exit 1; }
 	@$(BIN)/ruff check --quiet nbs tests docs $(PLAIN)
-	OMP_NUM_THREADS=1 $(BIN)/nbdev_test --n_workers 2 --skip_file_re '^[_.]$(if $(LONG),|^[0-9]+[a-z]?_($(subst $(empty) $(empty),|,$(strip $(LONG))))[.]ipynb$$)'
+	OMP_NUM_THREADS=1 $(BIN)/nbdev_test --n_workers 2 --skip_file_re '^[_.]$(if $(LONG),|^[0-9]+_($(subst $(empty) $(empty),|,$(strip $(LONG))))[.]ipynb$$|^own_(molecules|graphs)[.]ipynb$$)'
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q $(WHICH) -n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 2 tests
 
 test-all:

@@ -322,6 +322,7 @@ FOREIGN = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", FOREIGN)
 def test_a_foreign_checkpoint_is_refused(kind, tmp_path):
     "And left where it is."

@@ -1,5 +1,6 @@
 "Classifiers that predict through a mask: edges, samples, two-stage training, and models that are given."
 
+import itertools
 import warnings
 
 import pytest
@@ -546,9 +547,15 @@ def of_bonds(graphs, **settings):
         return GIBTrainer(**settings).fit(graphs[:80], valid=graphs[80:100], progress=False)
 
 
-@pytest.mark.parametrize("classifier", ["pooled", "reencode"])
-@pytest.mark.parametrize("mask_on", ["nodes", "edges"])
-@pytest.mark.parametrize("encoder", ["gine", "gatv2"])
+@pytest.mark.parametrize(
+    "encoder, mask_on, classifier",
+    [("gine", "nodes", "pooled"), ("gatv2", "edges", "pooled")]
+    + [
+        pytest.param(*each, marks=pytest.mark.slow)
+        for each in itertools.product(("gine", "gatv2"), ("nodes", "edges"), ("pooled", "reencode"))
+        if each not in (("gine", "nodes", "pooled"), ("gatv2", "edges", "pooled"))
+    ],
+)
 def test_labels_that_only_the_edges_know(encoder, mask_on, classifier, bonds, tmp_path):
     trainer = of_bonds(bonds, encoder=encoder, mask_on=mask_on, classifier=classifier, **JOINT)
     assert trainer.score(bonds[100:]) > 0.9 and trainer.spec.edge_channels == 2
@@ -587,6 +594,7 @@ def test_graphs_with_other_edges_than_in_training_are_refused(bonds):
                 use(wrong)
 
 
+@pytest.mark.slow
 def test_two_stages_with_edge_features(bonds):
     config = decoupled_config(
         encoder="gine",
@@ -597,6 +605,7 @@ def test_two_stages_with_edge_features(bonds):
     assert all("lin.weight" in " ".join(each.state_dict()) for each in trainer.model.classifier)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", [True, False])
 def test_an_encoder_of_ones_own_reads_the_edges(module, bonds):
     class Mine(nn.Module):
@@ -618,6 +627,7 @@ def test_an_encoder_of_ones_own_reads_the_edges(module, bonds):
         of_bonds([Data(x=g.x, edge_index=g.edge_index, y=g.y) for g in bonds], encoder=Mine, **JOINT)
 
 
+@pytest.mark.slow
 def test_edge_weights_reach_gcn(bonds):
     "The weight of the marked edge is 3, of the others 1."
     graphs = [Data(x=g.x, edge_index=g.edge_index, y=g.y, edge_weight=1 + 2 * g.edge_attr[:, 1]) for g in bonds]
@@ -636,7 +646,7 @@ def test_edge_weights_reach_gcn(bonds):
     )
 
 
-@pytest.mark.parametrize("encoder", ["gine", "gatv2"])
+@pytest.mark.parametrize("encoder", ["gine", pytest.param("gatv2", marks=pytest.mark.slow)])
 def test_a_checkpoint_resumes_with_edge_features(encoder, bonds, tmp_path):
     settings = dict(
         encoder=encoder,
@@ -712,7 +722,9 @@ def theirs(bonds):
     return model.eval()
 
 
-@pytest.mark.parametrize("kind", [Theirs, Log, OfData, Third, NodesFirst])
+@pytest.mark.parametrize(
+    "kind", [Log, *(pytest.param(each, marks=pytest.mark.slow) for each in (Theirs, OfData, Third, NodesFirst))]
+)
 def test_models_with_edge_features_are_explained(kind, theirs, bonds, tmp_path):
     model = kind()
     model.load_state_dict(theirs.state_dict())

@@ -194,6 +194,7 @@ def test_an_encoder_of_ones_own(tmp_path):
     assert np.array_equal(again.predict_proba(make_graphs()), found.predict_proba(make_graphs()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", [5, 18, 30])
 def test_a_training_goes_on_to_the_same_bits(at, tmp_path, trained):
     "Cut off in each of three members with 12 steps each; what is finished is not trained again."
@@ -258,6 +259,7 @@ def run(table, tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_a_run_with_an_ensemble(run):
     names = {"config.json", "log.csv", "member-0", "member-1", "metrics.json", "report.html"}
     assert {path.name for path in run.iterdir()} == names and not list(run.glob(f"**/{CHECKPOINT}"))
@@ -296,6 +298,7 @@ def test_explanations_of_a_run(run, table, tmp_path, capsys):
     assert len((tmp_path / "e.csv").read_text().splitlines()) == 61
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_goes_on(run, table, tmp_path, monkeypatch, capsys):
     "To the same models and the same log; a finished one is not overwritten, unless it is forced."
     words = ["train", str(table), "--out", str(tmp_path / "run"), "--ensemble", "2", "--log", "csv", "--no-baselines"]

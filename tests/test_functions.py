@@ -264,6 +264,7 @@ GIVEN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name, at", [(name, [5, 9]) for name in GIVEN] + [("adamw, steps", [17])], ids=str)
 def test_a_training_with_functions_resumes_to_the_same_bits(name, at, tmp_path):
     "Cut off twice in the first attempt, and in the restart after its collapse."

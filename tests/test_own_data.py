@@ -99,6 +99,7 @@ def test_five_lines_of_python(activity):
     assert trainer.score(data.test) == 1
 
 
+@pytest.mark.slow
 def test_several_targets_from_a_file(tmp_path, capsys):
     rows = [[smiles, int("O" in smiles), "" if i % 3 else int("N" in smiles)] for i, smiles in enumerate(CHAINS)]
     file = write(tmp_path / "two.csv.gz", [["smiles", "alcohol", "amine"], *rows])
@@ -239,6 +240,7 @@ def test_mistakes_are_one_line(activity, tmp_path, monkeypatch, capsys, words, m
     assert text.startswith("gib-nb train: ") and message in text
 
 
+@pytest.mark.slow
 def test_standardized_when_trained_is_standardized_when_predicted(tmp_path, capsys):
     rows = [[smiles + ".[Na+].[Cl-]", int("O" in smiles)] for smiles in CHAINS]
     file = write(tmp_path / "salts.csv", [["smiles", "label"], *rows])
@@ -251,6 +253,7 @@ def test_standardized_when_trained_is_standardized_when_predicted(tmp_path, caps
     assert ",CO," in shown and "[Na+]" not in shown
 
 
+@pytest.mark.slow
 def test_graphs_of_many_molecules_come_from_the_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("GIB_NB_CACHE", str(tmp_path))
     monkeypatch.setattr("gib_nb.chem.featurize.SMALL", 10)

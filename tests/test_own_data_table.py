@@ -120,6 +120,7 @@ def test_differences_by_hand():
     assert found["network"]["high"] - 0.2 == pytest.approx(12.7062 * math.sqrt(0.02 / 2), rel=1e-4)
 
 
+@pytest.mark.slow
 def test_molecules_count_where_seeds_share_them():
     "With a scaffold split, two seeds that agree are no certainty."
     random = np.random.default_rng(0)
@@ -168,6 +169,7 @@ def test_correlation_by_hand():
     assert mean_correlation([np.ones(3)], [of(1.0, 2, 3)]) == 0
 
 
+@pytest.mark.slow
 def test_atoms_are_explained_by_every_method(root):
     pytest.importorskip("captum")
     found = room.atoms_trial("ESOL", 0, 4, 3, root, **TINY)

@@ -157,6 +157,7 @@ def test_a_search_is_a_sweep_whose_second_call_computes_what_is_missing(few, no_
     assert len(search(SPACE, few, tmp_path, 2, progress=False)) == 2 and len(fits) == 3
 
 
+@pytest.mark.slow
 def test_an_interrupted_search_tries_what_it_would_have_tried(few, no_measures, monkeypatch, tmp_path):
     whole = search(SPACE, few, None, 13, progress=False)  # more than the ten random ones of TPE
     real, calls = GIBTrainer.fit, []
@@ -254,6 +255,7 @@ def test_a_failed_trial_costs_no_other_and_is_tried_again(few, no_measures, monk
     assert again.beta.tolist() == table.beta.tolist()
 
 
+@pytest.mark.slow
 def test_test_graphs_choose_nothing(few, monkeypatch):
     "With the labels of the test graphs turned around, every trial and the choice are the same; only test scores differ."
     graphs = [graph.clone() for graph in few.graphs]

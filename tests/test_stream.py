@@ -79,6 +79,7 @@ def test_graphs_without_features(graphs):
     assert torch.equal(weights(listed), weights(streamed))
 
 
+@pytest.mark.slow
 def test_values_and_several_targets(graphs):
     values = [Data(x=graph.x, edge_index=graph.edge_index, y=torch.tensor([i / 7])) for i, graph in enumerate(graphs)]
     assert torch.equal(weights(fitted(values)), weights(fitted(Counted(values))))
@@ -87,6 +88,7 @@ def test_values_and_several_targets(graphs):
     assert torch.equal(weights(fitted(several)), weights(fitted(Counted(several))))
 
 
+@pytest.mark.slow
 def test_few_graphs_are_in_memory(graphs, monkeypatch):
     monkeypatch.setattr("gib_nb.data.stream.CHUNK", 10)
     monkeypatch.setattr("gib_nb.data.stream.SAMPLE", 12)
@@ -103,6 +105,7 @@ def test_few_graphs_are_in_memory(graphs, monkeypatch):
     assert many.most <= 1100 and score == pytest.approx(trainer.score(graphs * 10))
 
 
+@pytest.mark.slow
 def test_workers_read_in_the_same_order(graphs):
     assert torch.equal(weights(fitted(Counted(graphs), num_workers=2)), weights(fitted(graphs)))
     loader = DataLoader(Counted(graphs), batch_size=5, num_workers=2)
