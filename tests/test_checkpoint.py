@@ -159,6 +159,7 @@ class Halving(Callback):
         self.count, self.sum = record["count"], tensors["sum"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", [5, 8, 11])
 def test_what_a_callback_keeps_is_in_the_checkpoint(at, tmp_path):
     "So that a training with it resumes to the same bits too; when it begins, the state is where the file leaves off."

@@ -64,7 +64,7 @@ def test_settings_of_gibs_can_be_trained(method, epochs):
 @pytest.mark.parametrize(
     "method",
     [
-        pytest.param(method, marks=[] if method in ("majority class", "GCN+GIB") else [pytest.mark.slow])
+        pytest.param(method, marks=[] if method in ("majority class", "structure-blind") else [pytest.mark.slow])
         for method in METHODS
     ],
 )

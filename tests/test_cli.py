@@ -87,10 +87,12 @@ def model(chemist, molecules, tmp_path_factory):
     return folder
 
 
-@pytest.fixture(autouse=True)
-def few_repeats(monkeypatch):
+@pytest.fixture(autouse=True, scope="module")
+def few_repeats():
     "Intervals from ten resamples are wide, and there at once."
-    monkeypatch.setattr("gib_nb.train.metrics.REPEATS", 10)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gib_nb.train.metrics.REPEATS", 10)
+        yield
 
 
 # ---- help and options
@@ -1063,6 +1065,7 @@ def test_reproduce_writes_every_value_and_goes_on(tmp_path, monkeypatch, capsys)
     assert main(arguments) == 0 and len(asked) == 2  # all cells are there
 
 
+@pytest.mark.slow
 def test_reproduce_tables_of_single_methods(tmp_path, monkeypatch, capsys):
     from gib_nb.experiments import denoising
 

@@ -446,6 +446,7 @@ def test_random_masks_keep_the_size(trees):
 # ---- threads, and random numbers of one's own
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [{"dropout": 0.3}, pytest.param({"classifier": "reencode", "sample_mask": True}, marks=pytest.mark.slow)],
@@ -480,6 +481,7 @@ def test_nor_does_the_global_state_matter(trees):
     assert found[0] == found[1]
 
 
+@pytest.mark.slow
 def test_the_number_of_threads_is_put_back(trees):
     before = torch.get_num_threads()
     torch.set_num_threads(2)

@@ -274,6 +274,7 @@ def test_a_run_with_an_ensemble(run):
         ]
 
 
+@pytest.mark.slow
 def test_predictions_of_a_run(run, table, tmp_path):
     "A column with the spread; for other models there is none."
     assert main(["predict", str(table), "--model", str(run), "--out", str(tmp_path / "out.csv"), "--no-progress"]) == 0
@@ -291,6 +292,7 @@ def test_predictions_of_a_run(run, table, tmp_path):
     assert "std" not in (tmp_path / "one.csv").read_text().splitlines()[0]
 
 
+@pytest.mark.slow
 def test_explanations_of_a_run(run, table, tmp_path, capsys):
     assert main(["explain", "CCCO", "--model", str(run), "--no-progress"]) == 0
     assert "prediction" in capsys.readouterr().out

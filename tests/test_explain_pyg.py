@@ -283,6 +283,7 @@ def test_saved_and_loaded_with_the_model(trees, theirs, post_hoc, trained, tmp_p
         GIBTrainer.load(tmp_path / "own", model=theirs)
 
 
+@pytest.mark.slow
 def test_a_checkpoint_resumes(trees, theirs, tmp_path):
     whole = quietly(GIBTrainer(configure(**TINY), model=theirs).fit, trees.train, progress=False)
     steps = itertools.count()

@@ -62,6 +62,7 @@ def test_by_hand():
     assert choice("star", (2, 3, 4), 0.0).components == 3 and choice("star", (), 0.0).components == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GRAPHS)
 def test_every_value_is_that_of_the_package_one_graph_at_a_time(name):
     edge_index, softest = symmetrize(name), [GRID.index(softness) for softness in SOFTNESS]

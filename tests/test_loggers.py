@@ -48,7 +48,9 @@ def test_rows_of_a_table(tmp_path):
         assert all(row[f"valid_{name}"] == value for name, value in epoch.items() if name != "epoch")
 
 
-@pytest.mark.parametrize("at", [[1], [5], [6], [7, 2, 8], [17]], ids=str)
+@pytest.mark.parametrize(
+    "at", [[7, 2, 8], *(pytest.param(at, marks=pytest.mark.slow) for at in ([1], [5], [6], [17]))], ids=str
+)
 def test_a_table_goes_on_without_repeated_rows(at, tmp_path):
     "Cut off in the first epoch, within one, at its last step, several times, and in the second attempt."
     settings = dict(threshold=0.0, max_restarts=1)

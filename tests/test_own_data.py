@@ -22,10 +22,12 @@ FEW = ["--epochs", "4", "--hidden-channels", "8", "--num-steps", "2", "--max-res
 CHAINS = ["C" * n + end for n in range(1, 21) for end in ("O", "N", "F")]  # 60 molecules
 
 
-@pytest.fixture(autouse=True)
-def few_repeats(monkeypatch):
-    monkeypatch.setattr("gib_nb.train.metrics.REPEATS", 10)
-    monkeypatch.setattr("gib_nb.report.baselines.TREES", 10)
+@pytest.fixture(autouse=True, scope="module")
+def few_repeats():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gib_nb.train.metrics.REPEATS", 10)
+        patch.setattr("gib_nb.report.baselines.TREES", 10)
+        yield
 
 
 def write(path, rows):
@@ -198,6 +200,7 @@ def test_without_duplicates_a_split_is_that_of_split_indices(activity):
     assert all(np.array_equal(data.split[part], by_hand[part]) for part in by_hand)
 
 
+@pytest.mark.slow
 def test_graphs_of_ones_own(tmp_path, capsys):
     graphs = [
         Data(

@@ -372,6 +372,7 @@ def test_two_processes_give_the_same_table(model, source, tmp_path):
     assert pandas.read_parquet(tmp_path / "one.parquet").equals(pandas.read_parquet(tmp_path / "two.parquet"))
 
 
+@pytest.mark.slow
 def test_from_the_shell(model, source, tmp_path, capsys):
     from gib_nb import cli
 

@@ -63,6 +63,7 @@ def test_the_same_weights_as_from_a_list(graphs, settings):
     assert str(listed.history) == str(streamed.history) and listed.collapse == streamed.collapse
 
 
+@pytest.mark.slow
 def test_with_validation_graphs_and_labels_of_ones_own(graphs):
     y = ["ab"[int(graph.y)] for graph in graphs]
     listed = fitted(graphs[:50], y=y[:50], valid=(graphs[50:], y[50:]))
