@@ -1,7 +1,6 @@
 """`gib-nb predict`: labels or values of the molecules or graphs of a file."""
 
 import argparse
-import json
 import pathlib
 import sys
 
@@ -47,14 +46,13 @@ def add_parser(commands) -> list:
 
 def predict_command(args) -> int:
     "Predict all of a file; the result is the exit code."
-    import torch
-
-    from gib_nb.train.ensemble import load_trainer
+    from gib_nb.explain.molecule import load_run
 
     if args.out and pathlib.Path(args.out).suffix.lower() != ".csv":
         raise argparse.ArgumentTypeError(f"expected --out as a name in .csv (got {args.out})")
-    trainer = load_trainer(args.model, device=None if torch.cuda.is_available() else "cpu")
-    lines, graphs, rejected = read_inputs(args)
+    trainer = load_run(args.model)
+    source = trainer.record["metrics"].get("source") or {}
+    lines, graphs, rejected = read_inputs(args, bool(source.get("standardize")))
     check_features(trainer, graphs)
     table = prediction_table(trainer, lines, graphs, rejected)
     with output(args.out) as file:
@@ -69,8 +67,8 @@ def predict_command(args) -> int:
     return 0
 
 
-def read_inputs(args) -> tuple[list, list, list]:
-    "Line numbers, graphs, and the rows that hold none."
+def read_inputs(args, standardize: bool) -> tuple[list, list, list]:
+    "Line numbers, graphs, and the rows that hold none; molecules are standardized where those of training were."
     from gib_nb.chem.featurize import featurize_molecules
     from gib_nb.data.files import read_graphs, read_molecules
     from gib_nb.data.from_file import is_graph_file
@@ -80,19 +78,10 @@ def read_inputs(args) -> tuple[list, list, list]:
     if is_graph_file(args.file):
         graphs = read_graphs(args.file)
         return list(range(1, len(graphs) + 1)), graphs, []
-    table = read_molecules(
-        args.file, args.smiles, standardize=run_standardizes(args.model), labels=False, progress=args.progress
-    )
+    table = read_molecules(args.file, args.smiles, standardize=standardize, labels=False, progress=args.progress)
     for note in table.notes:
         report_progress(note, args)
     return table.lines, featurize_molecules(table.smiles, args.workers, progress=args.progress), table.rejected
-
-
-def run_standardizes(folder) -> bool:
-    "Whether the molecules of a run were standardized."
-    path = pathlib.Path(folder) / "metrics.json"
-    metrics = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    return bool((metrics.get("source") or {}).get("standardize"))
 
 
 def check_features(trainer, graphs):
