@@ -156,14 +156,13 @@ def test_a_task_can_be_asked_for(tmp_path):
 def test_the_same_molecule_is_in_one_part_only(tmp_path):
     rows = [[smiles, i % 2] for i, smiles in enumerate(CHAINS * 2)] + [["OC", 1], ["OCC", 0]]
     data = load_file(write(tmp_path / "a.csv", [["smiles", "label"], *rows]), target="label")
-    assert data.source.duplicates == 62
-    parts = {part: {data.source.keys[row] for row in rows} for part, rows in data.split.items()}
-    assert (
-        not parts["train"] & parts["test"]
-        and not parts["train"] & parts["valid"]
-        and not parts["valid"] & parts["test"]
-    )
-    assert sum(map(len, data.split.values())) == 122
+    assert data.source.duplicates == 62 and data.groups == data.source.keys
+    for each in (data, data.with_split(0.5, 0.2, seed=3), *data.folds(3)):
+        parts = {part: {data.groups[row] for row in rows} for part, rows in each.split.items()}
+        assert not parts["train"] & parts["test"]
+        assert not parts["train"] & parts["valid"]
+        assert not parts["valid"] & parts["test"]
+        assert sum(map(len, each.split.values())) == 122
 
 
 def test_a_split_by_column_gives_up_duplicates_with_a_reason(tmp_path):

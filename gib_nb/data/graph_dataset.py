@@ -106,6 +106,10 @@ class GraphDataset:
     valid = property(lambda self: self[self.split["valid"]], doc="The validation graphs.")
     test = property(lambda self: self[self.split["test"]], doc="The test graphs.")
     labels = property(lambda self: _labels_of(self), doc="y of every graph, [N], or [N, T] of several targets.")
+    groups = property(
+        lambda self: getattr(self.source, "keys", None),
+        doc="For graphs of a file of molecules, [N] names that duplicates share, which every split keeps together; else None.",
+    )
 
     def summary(self) -> dict:
         "The figures by which a data set is recognized; the text form shows them."
@@ -118,13 +122,13 @@ class GraphDataset:
 @patch
 def with_split(self: GraphDataset, train: float = 0.8, valid: float = 0.1, seed: int = 0):
     "The same graphs with a new split by `split_indices`."
-    return dataclasses.replace(self, split=split_indices(_strata(self), train, valid, seed))
+    return dataclasses.replace(self, split=split_indices(_strata(self), train, valid, seed, self.groups))
 
 
 @patch
 def folds(self: GraphDataset, k: int = 10, seed: int = 12345):
     "k data sets over the same graphs, each with the split of one fold; see `fold_indices`."
-    return [dataclasses.replace(self, split=split) for split in fold_indices(_strata(self), k, seed)]
+    return [dataclasses.replace(self, split=split) for split in fold_indices(_strata(self), k, seed, self.groups)]
 
 # %% ../../nbs/19_graph_dataset.ipynb #23bd6395
 @patch

@@ -57,16 +57,19 @@ def fold_indices(
     labels,  # [N] class numbers, or [N] zeros for regression
     k: int = 10,  # number of folds
     seed: int = 12345,  # the benchmark's seed
+    groups=None,  # [N] graphs of the same group stay together, as in `split_indices`
 ) -> list:  # k dicts "train", "valid", "test" -> index arrays
     "Stratified k folds as in PyG's kernel benchmark: test = fold i, validation = fold i−1, training = the rest."
-    from sklearn.model_selection import StratifiedKFold
+    from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
     labels = np.asarray(labels)
-    smallest = min(np.unique(labels, return_counts=True)[1])
+    group, first, _ = _numbered_groups(np.arange(len(labels)) if groups is None else groups, len(labels))
+    smallest = min(np.unique(labels[first], return_counts=True)[1])
     if not 3 <= k <= smallest:
         raise ValueError(f"expected between 3 folds and {smallest}, the size of the smallest class (got k={k})")
-    folder = StratifiedKFold(k, shuffle=True, random_state=seed)
-    parts = [test for _, test in folder.split(np.zeros(len(labels)), labels)]
+    kind = StratifiedKFold if len(first) == len(labels) else StratifiedGroupKFold
+    folder = kind(k, shuffle=True, random_state=seed)
+    parts = [test for _, test in folder.split(np.zeros(len(labels)), labels, group)]
     everyone = np.arange(len(labels))
     return [
         {"train": np.setdiff1d(everyone, np.union1d(parts[i], parts[i - 1])), "valid": parts[i - 1], "test": parts[i]}

@@ -12,13 +12,13 @@ from gib_nb.data.labels import encode_labels, list_graphs, read_labels
 from gib_nb.data.spec import (
     DataSpec,
     PreparedGraphs,
-    _label_names,
-    _spec_of,
-    _strata,
-    _with_edges,
     graphs_and_labels,
+    label_names,
     prepare_training,
+    spec_of,
+    strata_of,
     to_device,
+    with_edges,
 )
 from gib_nb.data.splits import split_indices
 from gib_nb.data.validate import DegreeFeatures, validate_alike, warn_of_unused_fields
@@ -169,16 +169,16 @@ def prepare_streams(
     "As `prepare_training`, without keeping the graphs: they are read once here, and again for each batch."
     scan = _scan(train, y)
     other = None if valid is None else _scan(valid, valid_y)
-    names = _label_names(train) if y is None else {}
+    names = label_names(train) if y is None else {}
     encoded = encode_labels(scan.labels, scan.labels[:0] if other is None else other.labels, **names)
-    spec = _with_edges(_spec_of(scan.first, encoded, class_weight), scan.first, edges)
+    spec = with_edges(spec_of(scan.first, encoded, class_weight), scan.first, edges)
     if spec.max_degree is not None:
         degree = max(scan.max_degree, 0 if other is None else other.max_degree)
         spec = dataclasses.replace(spec, max_degree=degree, in_channels=degree + 1)
     own, more = torch.cat(encoded.train), (prior, num_workers, scan.mean_nodes)
     place = lambda rows: np.stack([np.zeros(len(rows), int), np.asarray(rows, int)], 1)
     if other is None:
-        parts = split_indices(_strata(encoded), 0.9, 0.1, seed)
+        parts = split_indices(strata_of(encoded), 0.9, 0.1, seed)
         made = [
             StreamedGraphs([train], place(parts[name]), spec, own[parts[name]], *more) for name in ("train", "valid")
         ]

@@ -19,7 +19,7 @@ import torch
 from ..data.from_file import load_file
 from ..data.graph_dataset import GraphDataset
 from ..nn.backbones import edges_of, evaluation_mode
-from ..report.baselines import _fitted_outcomes, _forest, morgan_counts, plain_network
+from ..report.baselines import fitted_outcomes, morgan_counts, plain_network, random_forest
 from ..report.tables import mean_text
 from ..train.config import config_to_dict
 from ..train.metrics import bootstrap_interval, cost, metric_value, metrics_for
@@ -127,12 +127,12 @@ def _constant(data, dataset, seed, epochs, settings):
     from sklearn.dummy import DummyClassifier, DummyRegressor
 
     model = DummyClassifier() if data.task == "classification" else DummyRegressor()
-    return _fitted_outcomes(model, np.zeros((len(data), 1)), data)[data.split["test"]]
+    return fitted_outcomes(model, np.zeros((len(data), 1)), data)[data.split["test"]]
 
 
-def _random_forest(data, dataset, seed, epochs, settings):
-    forest = _forest(data.task == "classification").set_params(random_state=seed, n_jobs=1)
-    return _fitted_outcomes(forest, morgan_counts(data.graphs), data)[data.split["test"]]
+def _by_forest(data, dataset, seed, epochs, settings):
+    forest = random_forest(data.task == "classification").set_params(random_state=seed, n_jobs=1)
+    return fitted_outcomes(forest, morgan_counts(data.graphs), data)[data.split["test"]]
 
 
 def _trainer(dataset, seed, epochs, settings) -> GIBTrainer:
@@ -244,13 +244,7 @@ def _run_chemprop(folder: str, task: str, names: list[str], seed: int):
         raise RuntimeError(f"expected chemprop to train (got {done.stderr[-500:]})")
 
 # %% ../../nbs/54_own_data.ipynb #ed7b0c38
-_METHOD = {
-    "GIB": _gib,
-    "network": _network,
-    "random forest": _random_forest,
-    "constant": _constant,
-    "chemprop": _chemprop,
-}
+_METHOD = {"GIB": _gib, "network": _network, "random forest": _by_forest, "constant": _constant, "chemprop": _chemprop}
 
 # %% ../../nbs/54_own_data.ipynb #c9417dba
 def differences(

@@ -22,20 +22,20 @@ def baseline_predictions(
     linear = make_pipeline(StandardScaler(), LogisticRegression(max_iter=2000) if classes else Ridge())
     constant = DummyClassifier() if classes else DummyRegressor()
     found = {
-        CONSTANT[data.task]: _fitted_outcomes(constant, np.array(rows), data),
-        LINEAR: _fitted_outcomes(linear, np.array(rows), data),
+        CONSTANT[data.task]: fitted_outcomes(constant, np.array(rows), data),
+        LINEAR: fitted_outcomes(linear, np.array(rows), data),
     }
     if trainer is None:
         return found
     if all("smiles" in graph for graph in graphs):
         report("random forest")
-        found[FOREST] = _fitted_outcomes(_forest(classes), morgan_counts(graphs), data)
+        found[FOREST] = fitted_outcomes(random_forest(classes), morgan_counts(graphs), data)
     report("the same network without a bottleneck")
     plain = plain_network(trainer).fit(data.train, valid=data.valid)
     return found | {NETWORK: plain.spec.outcomes(plain._logits(graphs))}
 
 
-def _fitted_outcomes(model, x, data):
+def fitted_outcomes(model, x, data):
     "Probabilities or values [N, C] of a scikit-learn model; of several targets from one model for each, [N, T]."
     import numpy as np
 
@@ -63,7 +63,7 @@ def _all_classes(found, model, data):
     return whole
 
 
-def _forest(classes: bool):
+def random_forest(classes: bool):
     from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
     if classes:
