@@ -106,10 +106,6 @@ class GraphDataset:
     valid = property(lambda self: self[self.split["valid"]], doc="The validation graphs.")
     test = property(lambda self: self[self.split["test"]], doc="The test graphs.")
     labels = property(lambda self: _labels_of(self), doc="y of every graph, [N], or [N, T] of several targets.")
-    groups = property(
-        lambda self: getattr(self.source, "keys", None),
-        doc="For graphs of a file of molecules, [N] names that duplicates share, which every split keeps together; else None.",
-    )
 
     def summary(self) -> dict:
         "The figures by which a data set is recognized; the text form shows them."
@@ -119,6 +115,12 @@ class GraphDataset:
         return "\n".join(f"{key:>15}  {value}" for key, value in self.summary().items())
 
 # %% ../../nbs/19_graph_dataset.ipynb #97cbb5c6
+@patch(as_prop=True)
+def groups(self: GraphDataset) -> list | None:
+    "Of molecules from a file, [N] names that duplicates share, which every split keeps together; else None."
+    return getattr(self.source, "keys", None)
+
+
 @patch
 def with_split(self: GraphDataset, train: float = 0.8, valid: float = 0.1, seed: int = 0):
     "The same graphs with a new split by `split_indices`."

@@ -6,7 +6,7 @@
 __all__ = ['GIBOutput', 'FeatureEncoder', 'GIB', 'mask_encoder']
 
 # %% ../../nbs/27_gib.ipynb #d704eb5b
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from fastcore.basics import patch
@@ -40,6 +40,10 @@ class GIBOutput:
     def node_mask(self) -> Tensor:
         "Probability of each node [n] to be in G_sub."
         return self.assignment[:, 0]
+
+    def float(self) -> "GIBOutput":
+        "The same in single precision."
+        return replace(self, **{name: values.float() for name, values in vars(self).items()})
 
 
 class FeatureEncoder(nn.Module):

@@ -15,6 +15,8 @@ from .metrics import cost
 class Callback:
     "Something that is told how training goes; every hook may be left out."
 
+    main_only = False  # whether of several processes that train together only the main one calls it, as for what writes or shows
+
     def on_train_begin(self, state):
         "Before the first epoch of an attempt."
 
@@ -141,6 +143,8 @@ class EarlyStopping(Callback):
 # %% ../../nbs/33_callbacks.ipynb #0ec45a9a
 class ProgressBar(Callback):
     "A bar of epochs, with the phase and the last measurements."
+
+    main_only = True
 
     def __init__(self, title: str = "training"):
         self.title, self.bar = title, None

@@ -140,9 +140,10 @@ class BackupAndRestore(Callback):
         key_of,  # function of a config, or of settings of before, that says whose checkpoint it is
         restart: RestartOnCollapse,  # of the same training
         others: list[Callback] = (),  # of the user, whose state is kept too
+        writes: bool = True,  # of several processes that train together all read the file, and one writes it
     ):
         self.path, self.key_of, self.restart, self.others = path and pathlib.Path(path), key_of, restart, others
-        self.read_tensors, self.run = {}, None
+        self.writes, self.read_tensors, self.run = writes, {}, None
 
     @property
     def callbacks(self) -> dict[str, Callback]:
@@ -184,7 +185,7 @@ def restore(self: BackupAndRestore, state: TrainState):
 # %% ../../nbs/36_checkpoint.ipynb #24ebbbc6
 @patch
 def on_save_checkpoint(self: BackupAndRestore, state):
-    if self.path is None:
+    if self.path is None or not self.writes:
         return
     tensors = state.tensors()
     for name, callback in self.callbacks.items():
@@ -202,7 +203,7 @@ def on_train_end(self: BackupAndRestore, state):
 @patch
 def write(self: BackupAndRestore, tensors: dict[str, Tensor], run: dict | None):
     "Rewrite the file with the finished attempts and, where one is under way, the present one."
-    if self.path is None:
+    if self.path is None or not self.writes:
         return
     for i, attempt in enumerate(self.restart.attempts):
         tensors |= {f"attempt.{i}.{name}": value for name, value in attempt.model.state_dict().items()}

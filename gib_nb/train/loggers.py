@@ -12,6 +12,8 @@ from gib_nb.utils.files import write_atomically
 class EpochLogger(Callback):
     "Base of the loggers: brings what was measured in an epoch together, and hands it to `write`."
 
+    main_only = True
+
     def on_train_begin(self, state):
         self.losses = []
 

@@ -38,6 +38,7 @@ from gib_nb.train.config import (
 )
 from .functions import TrainingFunctions, clip_gradients, step_scheduler
 from .metrics import METRICS, metric_value, metrics_for
+from .processes import Processes
 from ..utils.reproducible import LocalRandomness
 
 # %% ../../nbs/32_phases.ipynb #90c0a518
@@ -119,9 +120,10 @@ class TrainState:
         model=None,  # to be explained
         notes: Counter | None = None,  # (category, text) of warnings → how often there was reason
         functions: TrainingFunctions = TrainingFunctions(),
+        processes: Processes = Processes(),  # that train together
     ):
         self.config, self.spec, self.train, self.valid, self.seed = config, train.spec, train, valid, seed
-        self.functions = functions
+        self.functions, self.processes = functions, processes
         self.generator, self.randomness = torch.Generator().manual_seed(seed), LocalRandomness(seed)
         with self.randomness:
             self.model = build_model(config, train.spec, model).to(config.device)
@@ -173,23 +175,24 @@ def losses(self: TrainState, rows: Tensor, batch: Batch) -> dict[str, Tensor]:
 # %% ../../nbs/32_phases.ipynb #c7bcf6c4
 @patch
 def batches(self: TrainState):
-    "The epoch's batches in a fresh order, each with the rows of its graphs."
+    "The epoch's batches in a fresh order, each with the rows of its graphs; of several processes each has its part of the graphs, and all the rows."
     parts = torch.randperm(len(self.train), generator=self.generator).split(self.config.optim.batch_size)
-    yield from zip(parts, self.train.batches_of([rows.tolist() for rows in parts], self.config.device))
+    mine = [self.processes.share(rows).tolist() for rows in parts]
+    yield from zip(parts, self.train.batches_of(mine, self.config.device))
 
 
 @patch
 def forward(self: TrainState, batch: Batch) -> GIBOutput:
     "The model's output, with the random numbers of this attempt."
-    with self.randomness if self.draws else nullcontext():
-        return self.model(batch.x, batch.edge_index, batch.batch, batch.num_graphs, **edges_of(batch))
+    with self.processes.autocast(), self.randomness if self.draws else nullcontext():
+        return self.model(batch.x, batch.edge_index, batch.batch, batch.num_graphs, **edges_of(batch)).float()
 
 
 @patch
 def step(self: TrainState, loss: Tensor):
     "One step of everything but the critic."
     self.optimizer.zero_grad()
-    loss.backward()
+    self.processes.backward(loss, self.model.parameters())
     clip_gradients(self.model.parameters(), self.config.optim.max_grad_norm)
     self.optimizer.step()
 
@@ -197,6 +200,7 @@ def step(self: TrainState, loss: Tensor):
 @patch
 def begin_epoch(self: TrainState):
     "Put the model and the optimizer into the state that the phase asks for."
+    self.processes.begin_epoch(self.randomness, self.seed, self.epoch)
     self.model.train()
     if self.phase.trains != "all":
         self.model.set_trainable(self.phase.trains, training=not isinstance(self.phase, Finetune))
@@ -246,6 +250,7 @@ def validation_metric(name: str, spec: DataSpec, prediction: Tensor, y: Tensor) 
 def validate(self: TrainState) -> dict[str, float]:
     "Losses, score and fraction of nodes selected on the validation graphs, averaged over graphs (masks: over nodes)."
     config, graphs, spec = self.config, self.valid, self.spec
+    self.processes.average_statistics(self.model)
     predictions, masks, bound, connectivity, with_edges = [], [], 0.0, 0.0, 0
     for batch in graphs.batches(config.optim.batch_size, config.device):
         with evaluation_mode(self.model):
@@ -259,14 +264,17 @@ def validate(self: TrainState) -> dict[str, float]:
     prediction, p, y = torch.cat(predictions).cpu(), torch.cat(masks), graphs.y
     classification, connectivity = float(self.loss(prediction, y)), connectivity / max(with_edges, 1)
     chosen = {} if config.metric == "loss" else {config.metric: validation_metric(config.metric, spec, prediction, y)}
-    return chosen | {
-        "loss": classification + config.alpha * connectivity + config.beta * bound,
-        "classification": classification,
-        "connectivity": connectivity,
-        "score": spec.score(prediction, y),
-        "mean_node_mask": float(p.mean()),
-        "selected_fraction": float((p > config.threshold).float().mean()),
-    }
+    return self.processes.agree(
+        chosen
+        | {
+            "loss": classification + config.alpha * connectivity + config.beta * bound,
+            "classification": classification,
+            "connectivity": connectivity,
+            "score": spec.score(prediction, y),
+            "mean_node_mask": float(p.mean()),
+            "selected_fraction": float((p > config.threshold).float().mean()),
+        }
+    )
 
 # %% ../../nbs/32_phases.ipynb #ae018176
 LARGEST_BANK = 50_000  # graphs; of a larger training set two may share a row, and the later one is in it
@@ -393,7 +401,8 @@ def joint_losses(phase, state, rows, batch):
     "L_cls + α L_con + β L_MI, the last two with the weight that the phase gives them."
     if phase.trains == "classifier":
         return classifier_losses(phase, state, rows, batch)
-    config, weight, output = state.config, state.loss_weight, state.forward(batch)
+    config, weight = state.config, state.loss_weight
+    output, batch = state.processes.whole(rows, state.forward(batch), batch)
     classification = state.loss(output.prediction, batch.y)
     loss = classification + weight * config.alpha * output.connectivity_loss
     state.information.observe(rows, output)
@@ -417,16 +426,15 @@ def classifier_losses(phase, state, rows, batch):
     if isinstance(phase, Finetune):
         with torch.no_grad():
             _, p, chosen = state.model.mask(*graph[:2], **edges)
-    with state.randomness:
+    with state.processes.autocast(), state.randomness:
         masks = lambda: (None, random_masks(*graph[1:]) if chosen is None else chosen)
-        losses = [
-            state.loss(
-                masked_forward(mask, classifier, state.model.features(*graph[:2], mask, p), *graph[1:], **edges),
-                batch.y,
-            )
+        predictions = [
+            masked_forward(mask, classifier, state.model.features(*graph[:2], mask, p), *graph[1:], **edges).float()
             for classifier in state.model.classifier
             for mask in masks()
         ]
+    y = state.processes.whole_batch(rows, batch).y
+    losses = [state.loss(state.processes.gather(prediction), y) for prediction in predictions]
     loss, missing = sum(losses) / len(losses), torch.full((), torch.nan)
     return {
         "loss": loss,

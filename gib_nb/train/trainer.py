@@ -39,6 +39,7 @@ from .loop import train
 from .migrate import migrate
 from .phases import TrainState, build_model, config_edge_fields
 from .predictions import Predictions, SubgraphExplanation, iter_predictions
+from .processes import Processes
 from ..utils.files import load_safetensors, save_safetensors, write_atomically
 from ..utils.reproducible import LocalRandomness, num_threads, threads_for
 
@@ -223,27 +224,33 @@ def fit(
     progress: bool = True,  # show a progress bar
     callbacks=None,  # `Callback`s, or functions that get the losses of each step and return True to stop
     num_workers: int = 0,  # processes that read the graphs of a data set that is not in memory
+    fabric=None,  # a launched `lightning.fabric.Fabric`: trains on its devices, each with its part of every batch, as in `Processes`
 ) -> GIBTrainer:
     "Train, choose the epoch by validation loss, restart after a collapse; raises ValueError for unfit graphs."
     if classifier is not None and not any(phase.trains == "mask" for phase in self.config.phases):
         raise ValueError(
             "expected two-stage training with given classifiers, which then stay as they are while the mask is trained (got a config without)"
         )
+    processes = Processes(fabric)
+    if fabric is not None:
+        self.config = configure(self.config, device=str(fabric.device))
     _, graphs, valid = self._prepared(train, y, valid, num_workers)
-    return self._fit_prepared(graphs, valid, checkpoint, classifier, progress, as_callbacks(callbacks))
+    return self._fit_prepared(graphs, valid, checkpoint, classifier, progress, as_callbacks(callbacks), processes)
 
 # %% ../../nbs/37_trainer.ipynb #hook0374
 @patch
-def _fit_prepared(self: GIBTrainer, graphs, valid, checkpoint, classifier, progress, callbacks) -> GIBTrainer:
+def _fit_prepared(
+    self: GIBTrainer, graphs, valid, checkpoint, classifier, progress, callbacks, processes=Processes()
+) -> GIBTrainer:
     "Train on `PreparedGraphs`."
     with training_threads(graphs, self.config.optim.batch_size, self.config.encoder.hidden_channels):
-        restart = self._attempts(graphs, valid, checkpoint, classifier, progress, callbacks)
+        restart = self._attempts(graphs, valid, checkpoint, classifier, progress, callbacks, processes)
         best = restart.best
         self.audit = audit_masks(best.model, (graphs + valid).sample(), self.config)
     self.spec, self.model = graphs.spec, best.model
     self.history = best.history | {"attempts": [attempt.summary() for attempt in restart.attempts]}
     self.collapse = "; ".join(filter(None, (best.collapse, find_idle_mask(self.audit)))) or None
-    if self.collapse:
+    if self.collapse and processes.is_main:
         tries = f" (best of {len(restart.attempts)} attempts)"
         advice = f"{tries}; try another seed, more pretrain_epochs, or smaller alpha and beta" if best.collapse else ""
         warnings.warn(self.collapse + advice, CollapseWarning, stacklevel=3)
@@ -266,7 +273,9 @@ def _prepared(self: GIBTrainer, train, y, valid, num_workers: int) -> tuple:
 
 # %% ../../nbs/37_trainer.ipynb #924d2a52
 @patch
-def _attempts(self: GIBTrainer, graphs, valid, checkpoint, classifier, progress, callbacks) -> RestartOnCollapse:
+def _attempts(
+    self: GIBTrainer, graphs, valid, checkpoint, classifier, progress, callbacks, processes
+) -> RestartOnCollapse:
     "All attempts; at the end, or when one fails, each kind of warning is given once."
     notes, config, restart = Counter(), self.config, RestartOnCollapse(self.config)
     try:
@@ -275,10 +284,11 @@ def _attempts(self: GIBTrainer, graphs, valid, checkpoint, classifier, progress,
             lambda settings: fingerprint(settings, graphs, valid, classifier, self.explained_model, self.functions),
             restart,
             callbacks,
+            processes.is_main,
         )
         backup.read(config, graphs.spec, self.explained_model)
         while (seed := restart.next_seed) is not None:
-            state = TrainState(config, graphs, valid, seed, self.explained_model, notes, self.functions)
+            state = TrainState(config, graphs, valid, seed, self.explained_model, notes, self.functions, processes)
             if classifier is not None:
                 state.load_classifier(classifier)
             restart.history, restart.stopping = History(), EarlyStopping(config.metric)
@@ -288,9 +298,9 @@ def _attempts(self: GIBTrainer, graphs, valid, checkpoint, classifier, progress,
                 if progress
                 else []
             )
-            train(state, [restart.history, restart.stopping, *callbacks, restart, backup, *bar])
+            train(state, processes.callbacks([restart.history, restart.stopping, *callbacks, restart, backup, *bar]))
     finally:
-        for (category, text), count in notes.items():
+        for (category, text), count in notes.items() if processes.is_main else ():
             warnings.warn(f"{text} ({count} times)" if count > 1 else text, category, stacklevel=4)
     return restart
 
