@@ -18,10 +18,13 @@ from gib_nb.experiments.own_data import (
     condense,
     crippen_contributions,
     differences,
+    fraction_differences,
     fraction_outcomes,
+    interval,
     mean_correlation,
     own_data_trial,
     report,
+    smallest_fraction,
     top_fraction,
 )
 
@@ -51,8 +54,11 @@ def test_a_trial_of_every_method(root, dataset, method, monkeypatch):
     if method == "constant":
         assert np.ptp(np.array(found["predictions"]), axis=0).max() == 0
     if method == "GIB":
+        assert found["curve_errors"]["1.0"] >= 0 and list(found["curve_errors"]) == list(found["curve"])
         assert list(found["curve"]) == [f"{i / 10:g}" if i < 10 else "1.0" for i in range(1, 11)]
         assert 0 <= found["selected_fraction"] <= 1 and found["config"]["encoder"]["name"] == "gine"
+    if method == "GIB without bonds":
+        assert found["config"]["encoder"]["name"] == "gin"
 
 
 def test_chemprop_is_asked_with_the_same_split(root, tmp_path, monkeypatch):
@@ -131,6 +137,29 @@ def test_molecules_count_where_seeds_share_them():
         row |= {"labels": y.tolist(), "predictions": np.concatenate([1 - p - noise, p + noise], 1).tolist()}
     found = differences(rows)["network"]
     assert found["difference"] == pytest.approx(0.1) and found["high"] - found["low"] > 0.05
+
+
+def test_an_interval_of_seeds_and_molecules_by_hand():
+    "Without errors it is the t interval; with errors only, that of the normal distribution; with both, in between."
+    each = [0.1, 0.3, 0.2]
+    assert interval(each)["high"] - 0.2 == pytest.approx(4.302653 * math.sqrt(0.01 / 3), rel=1e-5)
+    assert interval([0.2, 0.2], [0.05, 0.05])["high"] - 0.2 == pytest.approx(1.959964 * 0.05, rel=1e-5)
+    variance = 0.01 / 3 + 0.05**2
+    freedom = 2 * (variance / (0.01 / 3)) ** 2
+    assert freedom == pytest.approx(6.125)
+    assert interval(each, [0.05] * 3)["high"] - 0.2 == pytest.approx(2.4343 * math.sqrt(variance), rel=1e-3)
+
+
+def test_the_smallest_fraction_that_loses_nothing():
+    "RMSE 1 ± .01 by the GIBs' own masks; a tenth of the atoms is clearly worse, half are not, and all are better."
+    rows = rows_of({"GIB": (1.0, 1.01, 0.99)})
+    for row, noise in zip(rows, (0.0, 0.02, -0.02)):
+        own = row["scores"]["rmse"]
+        row |= {"curve": {"0.1": own + 1 + noise, "0.5": own + noise, "1.0": own - 0.1}, "curve_errors": {}}
+    apart = fraction_differences(rows)
+    assert apart["0.1"]["difference"] == pytest.approx(-1) and apart["1.0"]["difference"] == pytest.approx(0.1)
+    assert smallest_fraction(apart) == 0.5
+    assert smallest_fraction({"0.5": {"high": 0.1}, "1.0": {"high": -0.1}}) is None
 
 
 def test_condensed_rows_and_their_table():

@@ -208,10 +208,12 @@ def trials_of(args, module, datasets: list[str]) -> list[dict]:
     plain = lambda method, epochs: {"epochs": epochs}
     method_config = getattr(module, "method_config", plain) if hasattr(args, "methods") else plain
     once = getattr(module, "DETERMINISTIC", ())  # methods that are the same for every seed
+    some = getattr(module, "DATASETS_OF", {})  # methods that not all data sets have
     return [
         trial | method_config(trial.get("method"), args.epochs)
         for trial in trials
-        if trial["seed"] == 0 or trial.get("method") not in once
+        if (trial["seed"] == 0 or trial.get("method") not in once)
+        and trial["dataset"] in some.get(trial.get("method"), datasets)
     ]
 
 

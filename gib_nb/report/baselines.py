@@ -64,6 +64,7 @@ def _all_classes(found, model, data):
 
 
 def random_forest(classes: bool):
+    "A random forest of scikit-learn, not fitted, of classes or of values."
     from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
     if classes:
