@@ -288,7 +288,7 @@ def _paired(first: list[dict], second: list[dict], dataset: str) -> dict:
         errors = [_molecule_error(dataset, *arrays(a, b)) for a, b in zip(first, second)]
     return interval(each, errors)
 
-
+# %% ../../nbs/54_own_data.ipynb #0d8467de
 def interval(
     each: list[float],  # a difference for each seed
     errors: list[float] = (),  # its standard error over molecules, where all seeds have the same ones
@@ -337,7 +337,7 @@ def smallest_fraction(apart: dict) -> float | None:
         found = float(fraction)
     return found
 
-
+# %% ../../nbs/54_own_data.ipynb #f2072131
 def condense(rows: list[dict]) -> list[dict]:
     "Rows without predictions and labels; the first of the GIB has the differences of its set."
     found = []
