@@ -11,8 +11,11 @@ import torch
 from torch_geometric.data import Data
 
 from gib_nb.chem.featurize import featurize_molecules
-from gib_nb.chem.smiles import molecule_to_data
+from gib_nb.chem.smiles import molecule_to_data, read_molecule
+from gib_nb.chem.standardize import inchikey
 from gib_nb.cli import main
+from gib_nb.cli.main import build_parser
+from gib_nb.cli.train import load_data, subsample
 from gib_nb.data.datasets import load_dataset
 from gib_nb.data.from_file import load_file
 from gib_nb.data.splits import split_indices
@@ -163,6 +166,21 @@ def test_the_same_molecule_is_in_one_part_only(tmp_path):
         assert not parts["train"] & parts["valid"]
         assert not parts["valid"] & parts["test"]
         assert sum(map(len, each.split.values())) == 122
+
+
+@pytest.mark.parametrize("words", [[], ["--no-progress"]])
+def test_the_command_reads_the_graphs_into_memory(tmp_path, words):
+    "With and without bars; a part of the molecules keeps its duplicates together in folds, too."
+    rows = [[smiles, i % 2] for i, smiles in enumerate(CHAINS * 2)]
+    file = write(tmp_path / "a.csv", [["smiles", "label"], *rows])
+    args = build_parser().parse_args(["train", str(file), *words])
+    data = load_data(args)
+    assert isinstance(data.graphs, list) and len(data) == 120
+    some = subsample(data, 90, seed=1)
+    assert len(some) == len(some.groups) and some.source.duplicates == 90 - len(set(some.groups)) > 0
+    assert [inchikey(read_molecule(graph.smiles)) for graph in some.graphs] == some.groups
+    for fold in some.folds(3):
+        assert not {some.groups[row] for row in fold.split["train"]} & {some.groups[row] for row in fold.split["test"]}
 
 
 def test_a_split_by_column_gives_up_duplicates_with_a_reason(tmp_path):

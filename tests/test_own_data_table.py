@@ -15,18 +15,21 @@ from gib_nb.experiments.own_data import (
     DATASETS,
     METHODS,
     SETS,
+    atom_effects,
     condense,
+    correlations,
     crippen_contributions,
     differences,
     fraction_differences,
     fraction_outcomes,
     interval,
-    mean_correlation,
     own_data_trial,
     report,
     smallest_fraction,
     top_fraction,
 )
+from gib_nb.train.config import recipe
+from gib_nb.train.trainer import GIBTrainer
 
 CHAINS = ["C" * n + end for n in range(1, 21) for end in ("O", "N", "F")]
 TINY = dict(hidden_channels=8, num_layers=2, max_restarts=0)
@@ -190,17 +193,47 @@ def test_contributions_sum_to_the_log_p(smiles):
 
 
 def test_correlation_by_hand():
-    "Ranks of weights against those of absolute contributions, molecule by molecule; two atoms say nothing."
+    "Ranks of weights against those of contributions, molecule by molecule; two atoms say nothing."
     of = lambda *values: Data(contributions=torch.tensor(values))
     graphs = [of(-3.0, 1, 2), of(0.1, -0.2, 0.3), of(1.0, 2)]
     weights = [np.array([0.9, 0.1, 0.5]), np.array([3.0, 2, 1]), np.array([0.0, 1])]
-    assert mean_correlation(weights, graphs) == pytest.approx((1 - 1) / 2)
-    assert mean_correlation([np.ones(3)], [of(1.0, 2, 3)]) == 0
+    assert correlations(weights, graphs) == {"spearman": pytest.approx((1 - 1) / 2)}
+    signed = correlations([np.array([-9.0, 1, 5]), np.array([1.0, 0, 2]), np.zeros(2)], graphs, signed=True)
+    assert signed == {"spearman": pytest.approx((1 + 0.5) / 2), "signed": pytest.approx(1.0)}
+    assert correlations([np.ones(3)], [of(1.0, 2, 3)]) == {"spearman": 0}
+
+
+def test_effects_are_differences_of_predictions(root):
+    "Against one atom after the other, closed by hand."
+    data = room.own_data("ESOL", 0, root)
+    settings = dict(room.ATOMS, epochs=3, **{name: TINY[name] for name in ("hidden_channels", "max_restarts")})
+    trainer = GIBTrainer(recipe("molecules", **settings)).fit(data.train, valid=data.valid, progress=False)
+    graph, model = data.test[0], trainer.model
+    edges = {"edge_attr": graph.edge_attr}
+    with torch.no_grad():
+        _, p, mask = model.mask(graph.x, graph.edge_index, **edges)
+
+    def predicted(closed=None):
+        kept, between = p.clone(), mask.clone()
+        if closed is not None:
+            kept[closed] = 0
+            between[(graph.edge_index == closed).any(0)] = 0
+        zeros = torch.zeros(graph.num_nodes, dtype=torch.long)
+        with torch.no_grad():
+            found = model.predict_graph(graph.x, graph.edge_index, zeros, 1, between, kept, **edges)
+        return float(trainer.spec.outcomes(found)[0, 0])
+
+    by_hand = [predicted() - predicted(atom) for atom in range(graph.num_nodes)]
+    assert max(map(abs, by_hand)) > 1e-4
+    np.testing.assert_allclose(atom_effects(trainer, graph), by_hand, atol=1e-5)
+    assert predicted() == pytest.approx(float(trainer.predict([graph])[0]), abs=1e-5)
 
 
 @pytest.mark.slow
 def test_atoms_are_explained_by_every_method(root):
     pytest.importorskip("captum")
-    found = room.atoms_trial("ESOL", 0, 4, 3, root, **TINY)
-    assert {"GIB", "random", "integrated gradients", "GNNExplainer"} <= set(found) and found["graphs"] == 4
-    assert all(-1 <= found[name]["spearman"] <= 1 for name in ("GIB", "random", "integrated gradients", "GNNExplainer"))
+    found = room.atoms_trial("ESOL", 0, 4, 3, root, hidden_channels=8, max_restarts=0)
+    methods = ("GIB, mask", "GIB, effect", "random", "integrated gradients", "GNNExplainer")
+    assert set(methods) <= set(found) and found["graphs"] == 4
+    assert all(-1 <= found[name]["spearman"] <= 1 for name in methods)
+    assert "signed" in found["GIB, effect"] and "signed" not in found["GIB, mask"]

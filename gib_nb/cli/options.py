@@ -7,6 +7,7 @@ import argparse
 import re
 
 from gib_nb.cli.common import add_renamed
+from gib_nb.data.registry import is_graph_file, is_path
 from gib_nb.nn.registry import BACKBONES
 from gib_nb.train.config import (
     RECIPES,
@@ -48,7 +49,7 @@ def add_config_options(parser, several: bool = False):
         "--method",
         choices=tuple(RECIPES),
         metavar="{" + ",".join(RECIPES) + "}",
-        help="recipe that the settings below are taken from, unless they are given (default: gib)",
+        help="recipe that the settings below are taken from, unless they are given (default: molecules for a file of molecules, else gib)",
     )
     groups = {slot: parser.add_argument_group(title) for slot, title in GROUPS.items()}
     for option in sorted(known.values(), key=lambda option: option.field is not None):  # first what chooses a part
@@ -112,6 +113,14 @@ def _help(option: Option, known: dict[str, Option]) -> str:
     return (text if "(default:" in text else f"{text} (default: {default})").replace("%", "%%")
 
 
+def method_of(args) -> str | None:
+    "The recipe that is asked for, or that for files of molecules; None, which is the GIB of the paper, for other data."
+    if asked := getattr(args, "method", None):
+        return asked
+    datasets = getattr(args, "datasets", [getattr(args, "dataset", "")])
+    return "molecules" if all(is_path(each) and not is_graph_file(each) for each in datasets) else None
+
+
 def given_settings(args) -> dict:
     "The settings that were given on the command line, by their names."
     return {name: getattr(args, name) for name in options() if hasattr(args, name)}
@@ -134,7 +143,7 @@ def config_of(args):
     import torch
 
     try:
-        config = configure(**method_settings(getattr(args, "method", None), given_settings(args)))
+        config = configure(**method_settings(method_of(args), given_settings(args)))
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     try:

@@ -6,7 +6,7 @@ import pathlib
 import shlex
 
 from gib_nb.cli.common import PLAIN, add_data_option, add_worker_options, count, output, workers
-from gib_nb.cli.options import add_config_options, flag_of, given_settings, method_settings
+from gib_nb.cli.options import add_config_options, flag_of, given_settings, method_of, method_settings
 
 EPILOG = """Each option may have several values; every combination is trained, and --fold takes folds of ten as test
 sets. Finished trials are kept in --out/trials: interrupted, or called again with more values, the command computes only
@@ -70,7 +70,7 @@ def sweep_command(args) -> int:
     if args.search:
         return search_command(args)
     given, folds = given_settings(args), {"fold": args.fold} if hasattr(args, "fold") else {}
-    trials = [fold | method_settings(args.method, settings) for settings in grid(**given) for fold in grid(**folds)]
+    trials = [fold | method_settings(method_of(args), settings) for settings in grid(**given) for fold in grid(**folds)]
     folder = pathlib.Path(args.out)
     folder.mkdir(parents=True, exist_ok=True)
     rows = functools.partial(sweep, trials, args.datasets, folder / "trials", args.jobs, args.progress, root=args.data)
@@ -109,7 +109,7 @@ def search_command(args) -> int:
     folder, table = pathlib.Path(args.out), None
     settings_of = lambda chosen: (
         {name: value for name, value in chosen.items() if name == "fold"}
-        | method_settings(args.method, {name: value for name, value in chosen.items() if name != "fold"})
+        | method_settings(method_of(args), {name: value for name, value in chosen.items() if name != "fold"})
     )
     more = {"settings_of": settings_of, "progress": args.progress, "root": args.data}
     rows = functools.partial(search, space, args.datasets[0], folder, args.search, **more)

@@ -10,7 +10,7 @@ import time
 import warnings
 
 from gib_nb.cli.common import CHECKPOINT, PLAIN, add_data_option, add_renamed, report_progress, write_json
-from gib_nb.cli.options import add_config_options, config_of, methods_text
+from gib_nb.cli.options import add_config_options, config_of, method_of, methods_text
 from gib_nb.data.registry import dataset_names, is_path
 from gib_nb.report.run import PARTS, fold_summary, plain_json, results_text, run_metrics
 from gib_nb.report.run_html import report_html
@@ -163,6 +163,8 @@ def train_command(args) -> int:
     if args.resume and not waiting:
         raise ValueError(f"expected an interrupted run in {folder} (got nothing to resume)")
     report_source(data, folder, args)
+    if args.method is None and method_of(args):
+        report_progress("a file of molecules: settings of --method molecules (--method gib: those of the paper)", args)
     report_progress(
         f"{data.name}: {len(data)} graphs, {data.task}; results are written to {folder}"
         + ("; continuing an interrupted run" if waiting else ""),
@@ -212,12 +214,12 @@ def load_own(args, seed: int):
         args.dataset,
         args.smiles,
         args.target,
-        args.task,
-        args.split,
-        seed,
-        args.standardize,
-        args.workers,
-        args.progress,
+        task=args.task,
+        split=args.split,
+        seed=seed,
+        standardize=args.standardize,
+        workers=args.workers,
+        progress=args.progress,
     )
     return data if args.max_graphs is None else subsample(data, args.max_graphs, seed)
 
@@ -269,15 +271,16 @@ def subsample(
         raise ValueError(f"expected max_graphs of at least 10 (got {max_graphs})")
     if max_graphs >= len(data):
         return data
-    graphs, split = [], {}
+    taken, split = [], {}
     for part, rows in data.split.items():
         single = data.task == "classification" and data.targets is None
         strata = data.labels[rows] if single else np.zeros(len(rows), int)
         fraction = max(1, round(max_graphs * len(rows) / len(data))) / len(rows)
         chosen = split_indices(strata, fraction, 0.0, seed)["train"]
-        split[part] = np.arange(len(graphs), len(graphs) + len(chosen))
-        graphs += data[rows[chosen]]
-    return dataclasses.replace(data, graphs=graphs, split=split)
+        split[part] = np.arange(len(taken), len(taken) + len(chosen))
+        taken += rows[chosen].tolist()
+    source = data.source.take(taken) if hasattr(data.source, "take") else data.source
+    return dataclasses.replace(data, graphs=data[taken], split=split, source=source)
 
 
 def run_folder(args) -> pathlib.Path:

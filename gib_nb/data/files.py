@@ -46,6 +46,21 @@ class MoleculeTable:
             for key, smiles in zip(self.keys, self.smiles)
         ]
 
+    def take(self, rows: list) -> "MoleculeTable":
+        "Some of the usable rows [m], by their numbers from 0, with all that were rejected."
+        keys, lines = ([each[row] for row in rows] for each in (self.keys, self.lines))
+        frame, table = (each.iloc[rows].reset_index(drop=True) for each in (self.targets, self.table))
+        return dataclasses.replace(
+            self,
+            smiles=[self.smiles[row] for row in rows],
+            lines=lines,
+            targets=frame,
+            table=table,
+            keys=keys,
+            duplicates=len(keys) - len(set(keys)),
+            conflicts=_conflicts(frame, keys, lines),
+        )
+
 
 def read_molecules(
     path,  # .smi, .smiles, .txt: a list; .csv, .tsv, .tab: a table; .sdf; each also with .gz behind it; .parquet

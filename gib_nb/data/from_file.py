@@ -9,24 +9,19 @@ from gib_nb.chem.featurize import MoleculeGraphs, featurize_molecules
 from gib_nb.data.columns import Rejected
 from gib_nb.data.files import MoleculeTable, read_graphs, read_molecules
 from gib_nb.data.graph_dataset import GraphDataset, make_dataset
+from gib_nb.data.registry import is_graph_file
 from gib_nb.data.splits import DEFAULT_SPLIT, predefined_split, scaffold_split, split_indices
 
 TASKS = ("auto", "classification", "regression")
 LARGEST = 100_000  # molecules whose graphs are kept in memory
 FEW_CLASSES = 10  # different whole numbers, at most, that are taken as classes
-GRAPH_FILES = (".pt", ".pth")
-
-
-def is_graph_file(path) -> bool:
-    "Whether a path is that of graphs, rather than of molecules."
-    path = pathlib.Path(path)
-    return path.is_dir() or path.suffix.lower() in GRAPH_FILES
 
 
 def load_file(
     path,  # molecules (.csv, .tsv, .parquet, .smi, .sdf, …, as in `read_molecules`) or graphs (.pt, a folder, as in `read_graphs`)
     smiles: str | int | None = None,  # column with the SMILES; None: detected
     target=None,  # column with the labels, or a list of several; None: detected
+    *,
     task: str = "auto",  # "classification", "regression" or "auto": by the labels
     split: str = "random",  # "random" (stratified), "scaffold", or the name of a column with train, valid, test
     seed: int = 0,  # of a random split

@@ -1,9 +1,12 @@
 """The data sets that can be chosen by name."""
 
 import os
+import pathlib
 
 from gib_nb.chem.registry import PROPERTIES
 from gib_nb.utils.registry import Registry
+
+GRAPH_FILES = (".pt", ".pth")
 
 TU_NAMES = ("MUTAG", "PROTEINS", "IMDB-BINARY", "DD", "NCI1", "PTC_MR", "Mutagenicity", "ENZYMES", "COX2")
 MOLECULE_NAMES = ("QED", "DRD2", "HLM", "MLM")  # published molecules with one of these properties
@@ -28,3 +31,9 @@ def is_path(source) -> bool:
     text = os.fspath(source)
     known = text.lower() in {name.lower() for name in dataset_names()}
     return not known and (os.path.exists(text) or "." in text or "/" in text or os.sep in text)
+
+
+def is_graph_file(path) -> bool:
+    "Whether a path is that of graphs, rather than of molecules."
+    path = pathlib.Path(path)
+    return path.is_dir() or path.suffix.lower() in GRAPH_FILES
