@@ -9,6 +9,7 @@ __all__ = ['SETS', 'DATASETS', 'METHODS', 'DETERMINISTIC', 'DATASETS_OF', 'FRACT
            'atom_effects', 'correlations', 'mean_correlation']
 
 # %% ../../nbs/54_own_data.ipynb #077d84cf
+import copy
 import pathlib
 import time
 import warnings
@@ -20,12 +21,13 @@ from torch_geometric.data import Data
 
 from ..data.from_file import load_file
 from ..data.graph_dataset import GraphDataset
-from ..nn.backbones import edges_of, evaluation_mode
+from ..nn.backbones import edges_of, evaluation_mode, readout
 from ..report.baselines import fitted_outcomes, morgan_counts, plain_network, random_forest
 from ..report.tables import mean_text
 from ..train.config import config_to_dict, recipe
 from ..train.metrics import bootstrap_interval, cost, metric_value, metrics_for
 from ..train.trainer import GIBTrainer
+from ..utils.reproducible import LocalRandomness
 
 # %% ../../nbs/54_own_data.ipynb #597a9fd1
 class OwnSet(NamedTuple):
@@ -141,45 +143,107 @@ FRACTIONS = tuple(round(0.1 * i, 1) for i in range(1, 11))
 
 
 def _without_bonds(data, dataset, seed, epochs, settings):
-    return _gib(data, dataset, seed, epochs, {"encoder": "gin"} | settings)
+    return _gib(data, dataset, seed, epochs, {"encoder": "gin"} | settings, fractions=())
 
 
-def _gib(data, dataset, seed, epochs, settings):
+def _gib(data, dataset, seed, epochs, settings, fractions=FRACTIONS):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a collapse, which is in the row
         trainer = _trainer(dataset, seed, epochs, settings).fit(data.train, valid=data.valid, progress=False)
     found = trainer.apply(data.test)
-    outcomes, y = trainer.spec.outcomes(found.prediction), data.labels[data.split["test"]]
-    curve, errors = {}, {}
-    for fraction in FRACTIONS:
-        less = fraction_outcomes(trainer, data.test, fraction)
-        curve[str(fraction)] = metric_value(SETS[dataset].metric, y, less, data.targets is not None)
-        errors[str(fraction)] = _molecule_error(dataset, y, less, outcomes)
-    return outcomes, {
+    return trainer.spec.outcomes(found.prediction), {
         "config": config_to_dict(trainer.config),
         "selected_fraction": float(found.selected_nodes.float().mean()),
         "mean_node_mask": float(found.node_mask.mean()),
-        "curve": curve,  # fraction of the atoms → score
-        "curve_errors": errors,  # standard error over the test molecules of how much better that is than its own score
         "collapse": trainer.collapse,
+        **_curve(trainer, data, dataset, fractions),
+    }
+
+
+def _curve(trainer, data, dataset, fractions) -> dict:
+    "Fraction of the atoms → score, and the standard error over the test molecules of how much better that is than with all atoms."
+    outcomes = fraction_outcomes(trainer, data, SETS[dataset].metric, fractions)
+    y, several = data.labels[data.split["test"]], data.targets is not None
+    return {
+        "curve": {str(each): metric_value(SETS[dataset].metric, y, found, several) for each, found in outcomes.items()},
+        "curve_errors": {
+            str(each): _molecule_error(dataset, y, found, outcomes[fractions[-1]]) for each, found in outcomes.items()
+        },
     }
 
 # %% ../../nbs/54_own_data.ipynb #c6e099b7
+def fraction_outcomes(
+    trainer: GIBTrainer,  # with classifier="pooled"
+    data: GraphDataset,
+    metric: str,  # one of `METRICS`, which chooses the epoch on validation graphs
+    fractions=FRACTIONS,
+) -> dict:  # fraction → probabilities or values [N, C] of the test graphs
+    "What the trainer predicts from that fraction of the nodes of each graph which have the largest mask."
+    parts = [_embedded(trainer, graphs) for graphs in (data.train, data.valid, data.test)]
+    found = {}
+    for fraction in fractions:
+        train, valid, test = (_cut(trainer, part, fraction) for part in parts)
+        classifier = _trained_further(trainer, train, parts[0].y, valid, parts[1].y, metric)
+        with evaluation_mode(classifier), torch.no_grad():
+            found[fraction] = trainer.spec.outcomes(classifier(test))
+    return found
+
+# %% ../../nbs/54_own_data.ipynb #35e3bef2
+class _Embedded(NamedTuple):
+    "Embeddings of nodes [n, d] with their mask [n], the number of their graph [n], and y of the graphs."
+
+    nodes: torch.Tensor
+    p: torch.Tensor
+    batch: torch.Tensor
+    y: torch.Tensor
+
+
 @torch.no_grad()
-def fraction_outcomes(trainer: GIBTrainer, graphs, fraction: float) -> np.ndarray:
-    "Probabilities or values [N, C] from that fraction of the atoms of each molecule which have the largest mask, and nothing else."
-    found, model = [], trainer.model
-    for batch in trainer.spec.prepare(graphs, labels=False).batches(trainer.config.optim.batch_size):
-        with evaluation_mode(model):
-            _, p, mask = model.mask(batch.x, batch.edge_index, **edges_of(batch))
-            chosen = top_fraction(p, batch.batch, fraction)
-            edges = (chosen[batch.edge_index[0]] & chosen[batch.edge_index[1]]).float()
-            graph = batch.x, batch.edge_index, batch.batch, batch.num_graphs
-            kept = p * chosen if trainer.config.classifier.word == "pooled" else chosen.float()
-            found.append(model.predict_graph(*graph, mask * edges, kept, **edges_of(batch)))
-    return trainer.spec.outcomes(torch.cat(found))
+def _embedded(trainer, graphs) -> _Embedded:
+    found, y, sizes = [], [], []
+    for batch in trainer.spec.prepare(graphs).batches(trainer.config.optim.batch_size):
+        with evaluation_mode(trainer.model):
+            found.append(trainer.model.mask(batch.x, batch.edge_index, **edges_of(batch))[:2])
+        y.append(batch.y)
+        sizes.append(torch.bincount(batch.batch, minlength=batch.num_graphs))
+    nodes, p = (torch.cat(each) for each in zip(*found))
+    sizes = torch.cat(sizes)
+    return _Embedded(nodes, p, torch.arange(len(sizes)).repeat_interleave(sizes), torch.cat(y))
 
 
+def _cut(trainer, part: _Embedded, fraction: float) -> torch.Tensor:
+    "Embeddings of the graphs [N, d] of which only a fraction of the nodes is left."
+    weight = part.p * top_fraction(part.p, part.batch, fraction)
+    return readout(part.nodes, part.batch, len(part.y), trainer.model.reduce, weight=weight)
+
+# %% ../../nbs/54_own_data.ipynb #c0ffee02
+def _trained_further(trainer, train, y, valid, y_valid, metric, epochs=60, steps=3000):
+    "The classifier of a GIB, trained for some epochs on embeddings of graphs; at most so many steps, and at least one epoch."
+    spec, size = trainer.spec, trainer.config.optim.batch_size
+    classifier, generator = copy.deepcopy(trainer.model.classifier), torch.Generator().manual_seed(trainer.config.seed)
+
+    def cost_now():
+        with evaluation_mode(classifier), torch.no_grad():
+            outcomes = spec.outcomes(classifier(valid))
+        return cost(metric, metric_value(metric, y_valid.numpy(), outcomes, spec.targets is not None))
+
+    best, weights = cost_now(), copy.deepcopy(classifier.state_dict())
+    optimizer = torch.optim.Adam(classifier.parameters(), 3e-3)
+    randomness = LocalRandomness(trainer.config.seed)
+    for _ in range(max(1, min(epochs, steps * size // len(train)))):
+        classifier.train()
+        for rows in torch.randperm(len(train), generator=generator).split(size):
+            with randomness:
+                loss = spec.loss(classifier(train[rows]), y[rows])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        if (now := cost_now()) < best:
+            best, weights = now, copy.deepcopy(classifier.state_dict())
+    classifier.load_state_dict(weights)
+    return classifier
+
+# %% ../../nbs/54_own_data.ipynb #c0ffee03
 def top_fraction(p: torch.Tensor, batch: torch.Tensor, fraction: float) -> torch.Tensor:
     "Which nodes [n] are among that fraction of their graph that has the largest values, at least one of each graph."
     order = torch.argsort(p.double(), descending=True, stable=True)
@@ -300,11 +364,11 @@ def _molecule_error(dataset: str, y: np.ndarray, first: np.ndarray, second: np.n
 # %% ../../nbs/54_own_data.ipynb #786b4b6d
 def fraction_differences(
     rows: list[dict],  # of one data set
-) -> dict:  # fraction → as from `interval`; positive where it is better than the GIB itself
-    "How much better the GIBs predict from that fraction of the atoms than from their own mask of all atoms."
+) -> dict:  # fraction → as from `interval`; positive where it is better than all atoms
+    "How much better the GIBs predict from that fraction of the atoms than from all."
     dataset, mine = rows[0]["dataset"], [row for row in rows if row["method"] == "GIB"]
     metric, shared = SETS[dataset].metric, SETS[dataset].split == "scaffold"
-    better = lambda row, score: cost(metric, row["scores"][metric]) - cost(metric, score)
+    better = lambda row, score: cost(metric, row["curve"]["1.0"]) - cost(metric, score)
     return {
         fraction: interval(
             [better(row, row["curve"][fraction]) for row in mine],
