@@ -60,6 +60,7 @@ _PUBLIC = {
     "explain.molecule": ("explain_smiles", "shipped_model", "MoleculeExplanation"),
     "explain.pyg": ("GIBExplainer", "GraphPredictor"),
     "report.evaluate": ("evaluate",),
+    "report.folder": ("write_report",),
     "report.figures": ("draw_graph", "history_figure"),
 }
 _MODULE_OF = {name: module for module, names in _PUBLIC.items() for name in names}

@@ -28,7 +28,9 @@ from gib_nb.data.synthetic import motif_dataset
 from gib_nb.experiments.screening import explain_lines
 from gib_nb.explain.molecule import explain_smiles
 from gib_nb.nn.registry import BACKBONES
+from gib_nb.report import folder as report_folder
 from gib_nb.report.evaluate import COLUMNS
+from gib_nb.report.folder import example_molecules
 from gib_nb.report.molecules import MOLECULE_COLUMNS, molecule_figure
 from gib_nb.report.run import all_warnings, baselines, fold_summary, number_text, plain_json, results_text, run_metrics
 from gib_nb.report.run_html import gallery_choice, oracle_note, report_html
@@ -54,7 +56,7 @@ def fitted(data, **settings):
 def quick_estimates():
     "Few critic steps for I(G;G_sub): its value is not what is tested here."
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(train, "run_metrics", functools.partial(run_metrics, steps=20))
+        patch.setattr(report_folder, "run_metrics", functools.partial(run_metrics, steps=20))
         yield
 
 
@@ -389,11 +391,11 @@ def test_interrupted_run_goes_on_to_the_same_model(how, finished, tmp_path, monk
 
 
 def test_interruption_after_the_training_loses_nothing(finished, tmp_path, monkeypatch):
-    real = train.report_html
-    monkeypatch.setattr(train, "report_html", lambda *a, **k: (_ for _ in ()).throw(KeyboardInterrupt))
+    real = report_folder.report_html
+    monkeypatch.setattr(report_folder, "report_html", lambda *a, **k: (_ for _ in ()).throw(KeyboardInterrupt))
     folder = tmp_path / "run"
     assert main([*TRAIN, "--out", str(folder)]) == 130
-    monkeypatch.setattr(train, "report_html", real)
+    monkeypatch.setattr(report_folder, "report_html", real)
     monkeypatch.setattr("gib_nb.train.loop.train_epoch", lambda *a: pytest.fail("trained again"))
     assert main([*TRAIN, "--out", str(folder)]) == 0
     assert (folder / "model.safetensors").read_bytes() == (finished / "model.safetensors").read_bytes()
@@ -406,7 +408,7 @@ def test_resume_needs_something_to_resume(tmp_path, monkeypatch, capsys):
 
 
 def test_other_settings_do_not_resume(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(train, "report_html", lambda *a, **k: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(report_folder, "report_html", lambda *a, **k: (_ for _ in ()).throw(KeyboardInterrupt))
     assert main([*TRAIN, "--out", str(tmp_path)]) == 130
     capsys.readouterr()
     assert main([*TRAIN, "--out", str(tmp_path), "--beta", ".7"]) == 1
@@ -1006,10 +1008,10 @@ def test_app_shows_a_model_of_ones_own(model, finished, tmp_path, monkeypatch, c
 
 
 def test_a_run_keeps_test_molecules_with_their_labels(molecules):
-    found = train.example_molecules(molecules, 3)
+    found = example_molecules(molecules, 3)
     assert [smiles for smiles, _ in found] == [graph.smiles for graph in molecules.test[:3]]
     assert float(found[0][1]) == pytest.approx(molecules.test[0].y.item(), rel=1e-3)
-    assert train.example_molecules(motif_dataset(20)) == []
+    assert example_molecules(motif_dataset(20)) == []
 
 
 def test_warnings_are_lines_without_file_names(model, monkeypatch, capsys):

@@ -1,6 +1,7 @@
 "A file of one's own, from the command line and from Python: train, report, predict, explain."
 
 import csv
+import dataclasses
 import gzip
 import json
 import math
@@ -15,10 +16,12 @@ from gib_nb.chem.smiles import molecule_to_data, read_molecule
 from gib_nb.chem.standardize import inchikey
 from gib_nb.cli import main
 from gib_nb.cli.main import build_parser
+from gib_nb.cli.options import config_of
 from gib_nb.cli.train import load_data, subsample
 from gib_nb.data.datasets import load_dataset
 from gib_nb.data.from_file import load_file
 from gib_nb.data.splits import split_indices
+from gib_nb.report.folder import write_report
 from gib_nb.train.trainer import GIBTrainer
 
 FEW = ["--epochs", "4", "--hidden-channels", "8", "--num-steps", "2", "--max-restarts", "0", "--no-progress"]
@@ -181,6 +184,30 @@ def test_the_command_reads_the_graphs_into_memory(tmp_path, words):
     assert [inchikey(read_molecule(graph.smiles)) for graph in some.graphs] == some.groups
     for fold in some.folds(3):
         assert not {some.groups[row] for row in fold.split["train"]} & {some.groups[row] for row in fold.split["test"]}
+
+
+@pytest.mark.slow
+def test_python_writes_the_folder_that_the_command_writes(tmp_path, capsys):
+    "The same numbers, model and rejected rows, but for the time that it took; predict reads both."
+    rows = [["smiles", "label"], *[[smiles, "no" if i % 2 else "yes"] for i, smiles in enumerate(CHAINS)], ["C1", "no"]]
+    file = write(tmp_path / "a.csv", rows)
+    assert main(["train", str(file), "--out", str(tmp_path / "command"), *FEW]) == 0
+    data = load_dataset(file)
+    config = config_of(build_parser().parse_args(["train", str(file), *FEW]))
+    trainer = GIBTrainer(config).fit(data.train, valid=data.valid, progress=False)
+    page = write_report(trainer, data, tmp_path / "python", progress=False)
+    assert page == tmp_path / "python" / "report.html" and "random forest" in page.read_text()
+    found = [json.loads((tmp_path / name / "metrics.json").read_text()) for name in ("command", "python")]
+    assert found[0].pop("seconds") > 0 and found[1].pop("seconds") is None
+    assert found[0] == found[1]
+    for name in ("rejected.csv", "model.safetensors", "config.json"):
+        first, second = ((tmp_path / folder / name).read_bytes() for folder in ("command", "python"))
+        assert first == second, name
+    assert main(["predict", str(file), "--model", str(tmp_path / "python"), "--no-progress"]) == 0
+    write_report(trainer, data, tmp_path / "python", compare=False)
+    assert "random forest" not in page.read_text(), "what was there is replaced"
+    with pytest.raises(ValueError, match="test graphs"):
+        write_report(trainer, dataclasses.replace(data, split=data.split | {"test": []}), tmp_path / "none")
 
 
 def test_a_split_by_column_gives_up_duplicates_with_a_reason(tmp_path):

@@ -2,7 +2,6 @@
 
 import argparse
 import contextlib
-import json
 import os
 import pathlib
 import sys
@@ -83,13 +82,6 @@ def report_progress(text: str, args):
     "Print a line on the standard error, unless --no-progress was given."
     if args.progress:
         print(text, file=sys.stderr, flush=True)
-
-
-def write_json(path: pathlib.Path, record: dict):
-    "Write a record as JSON, whole or not at all."
-    from gib_nb.utils.files import write_atomically
-
-    write_atomically(path, json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False).encode())
 
 
 @contextlib.contextmanager

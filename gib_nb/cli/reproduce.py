@@ -4,7 +4,7 @@ import importlib
 import pathlib
 from typing import NamedTuple
 
-from gib_nb.cli.common import PLAIN, add_data_option, add_renamed, add_worker_options, count, workers, write_json
+from gib_nb.cli.common import PLAIN, add_data_option, add_renamed, add_worker_options, count, workers
 
 
 class Table(NamedTuple):
@@ -142,7 +142,7 @@ def add_table_options(parser, table: Table):
 def reproduce_command(args) -> int:
     "Compute the trials that are missing, write TABLE.json and print the table; the result is the exit code."
     from gib_nb.experiments.sweep import round_json, run_trials
-    from gib_nb.utils.files import environment
+    from gib_nb.utils.files import environment, write_json
 
     folder, table = pathlib.Path(args.out), TABLES[args.table]
     module, path = importlib.import_module(f"gib_nb.{table.module}"), folder / f"{table_name(args.table)}.json"

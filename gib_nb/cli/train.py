@@ -9,11 +9,12 @@ import shutil
 import time
 import warnings
 
-from gib_nb.cli.common import CHECKPOINT, PLAIN, add_data_option, add_renamed, report_progress, write_json
+from gib_nb.cli.common import CHECKPOINT, PLAIN, add_data_option, add_renamed, report_progress
 from gib_nb.cli.options import add_config_options, config_of, method_of, methods_text
 from gib_nb.data.registry import dataset_names, is_path
-from gib_nb.report.run import PARTS, fold_summary, plain_json, results_text, run_metrics
-from gib_nb.report.run_html import report_html
+from gib_nb.report.folder import run_record, write_results
+from gib_nb.report.run import PARTS, fold_summary, results_text
+from gib_nb.utils.files import write_json
 
 RESULTS = ("model.safetensors", "config.json", "history.json", "report.html", "metrics.json")
 LOGS = {"csv": "log.csv", "tensorboard": "tensorboard"}  # --log → file or folder of a run
@@ -178,6 +179,7 @@ def train_command(args) -> int:
         found = metrics | {"folds": [fold["scores"] for fold in folds]}
     report_progress("writing the report", args)
     write_results(folder, trainer, data, metrics, found, folds)
+    remove_checkpoints(folder)
     print((f"the first of {len(folds)} folds\n\n" if folds else "") + results_text(metrics))
     if folds:
         means = ", ".join(f"{part} {text}" for part, text in zip(PARTS, fold_summary(folds)))
@@ -364,8 +366,6 @@ def train_run(
 ) -> tuple:  # fitted `GIBTrainer`, metrics
     "Train, or resume, and measure one split; writes model, configuration and history, and leaves the checkpoint."
     from gib_nb.train.collapse import CollapseWarning
-    from gib_nb.train.config import config_to_dict
-    from gib_nb.utils.files import environment
 
     if not len(data.test):
         raise ValueError(f"expected a data set with test graphs (got {len(data)} graphs, none for the test)")
@@ -377,54 +377,18 @@ def train_run(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CollapseWarning)  # it is in the metrics, in the table and in the report
         trainer.fit(data.train, valid=data.valid, **more)
-    members = getattr(trainer, "members", [trainer])
     seconds = time.perf_counter() - start
     trainer.save(folder)
-    metrics = {
-        "data": data.summary(),
-        "task": data.task,
-        "seed": config.seed,
-        "source": source_record(data.source, getattr(args, "standardize", False)),
-        **run_metrics(
-            trainer, data, networks=networks, report=lambda text: report_progress(f"comparing: {text}", args)
-        ),
-        "ensemble": getattr(args, "ensemble", None),
-        "epochs": sum(len(member.history["epochs"]) for member in members),
-        "attempts": [attempt for member in members for attempt in member.history["attempts"]],
-        "seconds": round(seconds, 2),
-        "resumed": resumed,
-        "examples": example_molecules(data),
-        "config": config_to_dict(config),
-        **environment(config.device),
-    }
-    return trainer, plain_json(metrics)
-
-
-def example_molecules(data, number: int = 12) -> list:
-    "The first molecules of the test part with their labels as text, for those who look at the model later; [] for other graphs."
-    from gib_nb.utils.text import label_text
-
-    names = lambda y: y if data.classes is None or y != y else data.classes[int(y)]
-    found = {}
-    for graph, y in zip(data.test, data.labels[data.split["test"]].tolist()):
-        if graph.get("smiles") and len(found) < number:
-            found.setdefault(graph.smiles, label_text([names(each) for each in y] if isinstance(y, list) else names(y)))
-    return list(map(list, found.items()))
-
-
-def source_record(source, standardize: bool) -> dict | None:
-    "What became of a file, as JSON; None for a data set by name."
-    if source is None:
-        return None
-    return {
-        "file": str(source.path),
-        "smiles": source.smiles_column,
-        "targets": source.target_columns,
-        "rejected": len(source.rejected),
-        "duplicates": source.duplicates,
-        "conflicts": len(source.conflicts),
-        "standardize": standardize,
-    }
+    metrics = run_record(
+        trainer,
+        data,
+        networks,
+        lambda text: report_progress(f"comparing: {text}", args),
+        standardize=getattr(args, "standardize", False),
+        seconds=round(seconds, 2),
+        resumed=resumed,
+    )
+    return trainer, metrics
 
 
 def train_folds(data, config, folder: pathlib.Path, args) -> tuple:
@@ -460,15 +424,6 @@ def read_fold(place: pathlib.Path, data, config, ensemble: int | None = None) ->
             "choose another --out, or overwrite it with --force"
         )
     return metrics
-
-
-def write_results(folder: pathlib.Path, trainer, data, metrics: dict, found: dict, folds=()):
-    "Write the report, then metrics.json, which says that the run is finished, and remove the checkpoint."
-    from gib_nb.utils.files import write_atomically
-
-    write_atomically(folder / "report.html", report_html(trainer, data, metrics, folds).encode())
-    write_json(folder / "metrics.json", found)
-    remove_checkpoints(folder)
 
 
 def remove_checkpoints(folder: pathlib.Path):

@@ -67,9 +67,9 @@ def fold_indices(
     smallest = min(np.unique(labels[first], return_counts=True)[1])
     if not 3 <= k <= smallest:
         raise ValueError(f"expected between 3 folds and {smallest}, the size of the smallest class (got k={k})")
-    kind = StratifiedKFold if len(first) == len(labels) else StratifiedGroupKFold
-    folder = kind(k, shuffle=True, random_state=seed)
-    parts = [test for _, test in folder.split(np.zeros(len(labels)), labels, group)]
+    alone = len(first) == len(labels)
+    folder = (StratifiedKFold if alone else StratifiedGroupKFold)(k, shuffle=True, random_state=seed)
+    parts = [test for _, test in folder.split(np.zeros(len(labels)), labels, None if alone else group)]
     everyone = np.arange(len(labels))
     return [
         {"train": np.setdiff1d(everyone, np.union1d(parts[i], parts[i - 1])), "valid": parts[i - 1], "test": parts[i]}

@@ -147,7 +147,7 @@ def _record_html(trainer, metrics):
     "What is needed to repeat the run, to be unfolded."
     from gib_nb.train.config import flat_settings
 
-    training = {name: metrics[name] for name in ("epochs", "seconds", "resumed")}
+    training = {name: metrics[name] for name in ("epochs", "seconds", "resumed") if metrics[name] is not None}
     parts = {
         "data": metrics["data"],
         "settings": flat_settings(trainer.config),
