@@ -54,6 +54,7 @@ SCHEMES = {
     "published": dict(
         threshold=0.0, max_restarts=1, dropout=0.3, negatives="permute", reinit_critic=True, memory_bank=False
     ),
+    "fine-tuned": dict(threshold=0.0, max_restarts=1, dropout=0.3, finetune_epochs=1),
 }
 
 
@@ -65,7 +66,7 @@ def undisturbed():
 
 @pytest.mark.parametrize(
     "scheme, at",
-    [("bank", [13]), ("bank", [5, 2, 8, 9]), ("published", [17])]
+    [("bank", [13]), ("bank", [5, 2, 8, 9]), ("published", [17]), ("fine-tuned", [11])]
     + [pytest.param("bank", at, marks=pytest.mark.slow) for at in ([1], [4], [12], [17], [24])]
     + [pytest.param("published", at, marks=pytest.mark.slow) for at in ([4], [5, 2, 8, 9])],
     ids=str,

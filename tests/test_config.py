@@ -234,7 +234,10 @@ class Encode(nn.Module):
         (dict(num_classifiers=2), "num_classifiers only with classifier='reencode'"),
         (dict(classifier="frozen", num_classifiers=2), "num_classifiers only with classifier='reencode'"),
         (dict(mask_features=True), "mask_features only with classifier='frozen' or classifier='reencode'"),
-        (dict(finetune_epochs=2), "classifier=Reencode.., .* where one half is trained alone .*Finetune"),
+        (
+            dict(finetune_epochs=2, classifier="frozen"),
+            "classifier=Reencode.., .* where one half is trained alone .*Finetune",
+        ),
         (dict(classifier="frozen", two_stage=True), "classifier=Reencode"),
         (
             dict(

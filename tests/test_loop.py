@@ -1,6 +1,7 @@
 "The loop and what accompanies it: when an epoch is chosen, when a phase or a training ends, and that it does what a loop written by hand does."
 
 import math
+import warnings
 
 import pytest
 import torch
@@ -14,7 +15,7 @@ from gib_nb.train.config import configure
 from gib_nb.train.loop import DivergenceError, train, train_epoch
 from gib_nb.train.phases import TrainState, prior_kl
 from gib_nb.train.trainer import GIBTrainer
-from tests.training import NONE, TWO_STAGE, fitted, make_graphs, quick_state, same, same_state
+from tests.training import NONE, TWO_STAGE, fitted, make_graphs, quick, quick_state, same, same_state
 
 
 @pytest.fixture(scope="module")
@@ -432,3 +433,39 @@ def test_early_stopping_keeps_the_best_weights(monkeypatch):
         and not state.model.training
     )
     assert any(not torch.equal(value, kept[2][name]) for name, value in kept[1].items())
+
+
+class Watched(Callback):
+    "Weights at the beginning of each epoch, and the validation loss after it."
+
+    def __init__(self):
+        self.phases, self.weights, self.losses = [], [], []
+
+    def on_epoch_begin(self, state):
+        self.phases.append(type(state.phase).__name__)
+        self.weights.append({name: value.clone() for name, value in state.model.state_dict().items()})
+
+    def on_epoch_end(self, state, logs):
+        self.losses.append(logs["loss"] if state.loss_weight == 1 else float("inf"))
+
+
+@pytest.mark.parametrize("more", [{}, {"prior_prob": 0.3, "sample_mask": True, "generator_num_layers": 1, "lr": 0.2}])
+def test_the_classifier_of_a_pooled_embedding_is_fine_tuned_alone(more):
+    "From the best epoch on; encoder, mask and statistics stay, and the losses are those of the mask itself."
+    watched = Watched()
+    settings = quick(**{"epochs": 10, "finetune_epochs": 3, "lr": 0.02} | more)
+    graphs = make_graphs()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        trainer = GIBTrainer(**settings).fit(graphs[:18], valid=graphs[18:], progress=False, callbacks=[watched])
+    first = watched.phases.index("Finetune")
+    assert watched.phases[first:] == ["Finetune"] * 3
+    best = min(range(first), key=lambda epoch: watched.losses[epoch])
+    assert best < first - 1, "the best epoch is not the last one here, so that it makes a difference"
+    after_best, begun = watched.weights[best + 1], watched.weights[first]
+    assert all(torch.equal(begun[name], value) for name, value in after_best.items())
+    moved = {
+        name.split(".")[0] for name, value in watched.weights[first + 2].items() if not torch.equal(value, begun[name])
+    }
+    assert moved == {"classifier"}
+    assert trainer.history["epochs"][first]["mean_node_mask"] == trainer.history["epochs"][-1]["mean_node_mask"]

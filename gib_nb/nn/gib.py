@@ -206,6 +206,15 @@ def classify(self: GIB, embedding: Tensor) -> Tensor:
     "Logits or values [N, out_channels] from embeddings [N, d] of subgraphs, or of anything with the same readout."
     return self.classifier(embedding)
 
+
+@patch
+def set_trainable(self: GIB, half: str, training: bool = True):
+    'Train the "classifier" alone; everything else keeps its weights and is in evaluation mode until `train` is called. ValueError for another half.'
+    if half != "classifier":
+        raise ValueError(f"expected half 'classifier', which alone has weights of its own here (got {half!r})")
+    self.eval().requires_grad_(False)
+    self.classifier.train().requires_grad_(True)
+
 # %% ../../nbs/27_gib.ipynb #f80f8a29
 @patch
 def explain(

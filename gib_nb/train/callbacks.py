@@ -114,6 +114,8 @@ class EarlyStopping(Callback):
 
     def on_epoch_begin(self, state):
         self.wait = 0 if state.phase_epoch == 0 else self.wait
+        if self.best_epoch >= 0 and state.phase_epoch == 0 and getattr(state, "begins_with_best", False):
+            state.model.load_state_dict(self.best_weights)
 
     def on_epoch_end(self, state, logs):
         if state.loss_weight < 1:

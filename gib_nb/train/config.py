@@ -342,7 +342,7 @@ class Bottleneck(Phase):
 
 @dataclass(frozen=True)
 class Finetune(Phase):
-    "The classifier alone, on whole graphs and on the subgraphs that the mask selects."
+    "The classifier alone, on the subgraphs that the mask selects, and, where it encodes again, on whole graphs."
 
     epochs: int = count(30, "epochs of this phase")
     patience: int = count(50, "stop the phase after so many epochs without a better validation loss")
@@ -412,8 +412,13 @@ def _check_phases(phases: tuple, classifier: Part):
         raise ValueError(
             f"expected phases in the order Pretrain, Bottleneck, Finetune (got {', '.join(type(phase).__name__ for phase in phases)})"
         )
+    own = (
+        Reencode
+        if any(not isinstance(phase, Finetune) and phase.trains != "all" for phase in phases)
+        else (Reencode, Pooled)
+    )
     alone = [type(phase).__name__ for phase in phases if phase.trains != "all"]
-    if alone and not isinstance(classifier, Reencode):
+    if alone and not isinstance(classifier, own):
         raise ValueError(
             f"expected classifier=Reencode(), with weights of its own, where one half is trained alone (got {classifier} with {', '.join(alone)})"
         )
@@ -782,7 +787,7 @@ MOLECULES = dict(
 
 @RECIPES.register("molecules")
 def molecules_config(
-    epochs: int = 60,
+    epochs: int = 90,  # the last third for the classifier alone
     **settings,  # instead of those in `MOLECULES`
 ) -> GIBConfig:
     "A GIB for molecules from a file: it reads bonds, and needs no critic."
@@ -790,7 +795,7 @@ def molecules_config(
     critic = any(known[name].kinds == (Critic,) for name in settings if name in known)
     term = {} if critic or "information" in settings else {"information": "prior"}
     prior = {"prior_prob": 0.3} if (term | settings).get("information") == "prior" else {}
-    return configure(**MOLECULES | term | prior | {"epochs": epochs} | settings)
+    return configure(**MOLECULES | term | prior | {"epochs": epochs, "finetune_epochs": epochs // 3} | settings)
 
 # %% ../../nbs/30_config.ipynb #a0115e03
 def recipe(

@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['LARGEST_BANK', 'make_model', 'build_model', 'config_edge_fields', 'TrainState', 'validation_metric', 'CriticTerm',
-           'prior_kl', 'PriorTerm', 'information_term', 'objective', 'joint_losses', 'classifier_losses']
+           'prior_kl', 'PriorTerm', 'information_term', 'objective', 'joint_losses', 'classifier_losses',
+           'classifier_predictions']
 
 # %% ../../nbs/32_phases.ipynb #689c8668
 from collections import Counter
@@ -153,6 +154,12 @@ def phase(self: TrainState) -> Phase:
 def loss_weight(self: TrainState) -> float:
     "The fraction of α and β that is in force in the next epoch."
     return self.phase.loss_weight(self.phase_epoch)
+
+
+@patch(as_prop=True)
+def begins_with_best(self: TrainState) -> bool:
+    "Whether the phase begins with the best weights so far: a classifier that is fine-tuned for a mask and an encoder that stay as they are."
+    return isinstance(self.phase, Finetune) and isinstance(self.config.classifier, Pooled)
 
 
 @patch(as_prop=True)
@@ -420,21 +427,10 @@ def joint_losses(phase, state, rows, batch):
 # %% ../../nbs/32_phases.ipynb #ec6a2c3b
 @objective.register(Finetune)
 def classifier_losses(phase, state, rows, batch):
-    "L_cls of the classifiers alone, the mean of whole graphs and of masked ones."
-    graph, edges = (batch.x, batch.edge_index, batch.batch, batch.num_graphs), edges_of(batch)
-    chosen, p = None, None
-    if isinstance(phase, Finetune):
-        with torch.no_grad():
-            _, p, chosen = state.model.mask(*graph[:2], **edges)
-    with state.processes.autocast(), state.randomness:
-        masks = lambda: (None, random_masks(*graph[1:]) if chosen is None else chosen)
-        predictions = [
-            masked_forward(mask, classifier, state.model.features(*graph[:2], mask, p), *graph[1:], **edges).float()
-            for classifier in state.model.classifier
-            for mask in masks()
-        ]
+    "L_cls of the classifiers alone, the mean over their predictions."
+    predictions = classifier_predictions(state.config.classifier, phase, state, batch)
     y = state.processes.whole_batch(rows, batch).y
-    losses = [state.loss(state.processes.gather(prediction), y) for prediction in predictions]
+    losses = [state.loss(state.processes.gather(prediction.float()), y) for prediction in predictions]
     loss, missing = sum(losses) / len(losses), torch.full((), torch.nan)
     return {
         "loss": loss,
@@ -443,3 +439,35 @@ def classifier_losses(phase, state, rows, batch):
         "mutual_information": missing,
         "mean_node_mask": missing,
     }
+
+# %% ../../nbs/32_phases.ipynb #db177561
+@singledispatch
+def classifier_predictions(classifier, phase, state: TrainState, batch: Batch) -> list[Tensor]:
+    "Predictions [N, C] that the classifier is trained on alone; a kind of classifier with weights of its own registers its own."
+    raise TypeError(f"expected a classifier with weights of its own (got {classifier!r})")
+
+
+@classifier_predictions.register
+def _(classifier: Pooled, phase, state, batch):
+    model = state.model
+    with torch.no_grad():
+        nodes, p, _ = model.mask(batch.x, batch.edge_index, **edges_of(batch))
+        subgraphs, _ = model.embed(nodes, p, batch.batch, batch.num_graphs)
+    with state.processes.autocast(), state.randomness:
+        return [model.classify(subgraphs)]
+
+
+@classifier_predictions.register
+def _(classifier: Reencode, phase, state, batch):
+    graph, edges = (batch.x, batch.edge_index, batch.batch, batch.num_graphs), edges_of(batch)
+    chosen, p = None, None
+    if isinstance(phase, Finetune):
+        with torch.no_grad():
+            _, p, chosen = state.model.mask(*graph[:2], **edges)
+    with state.processes.autocast(), state.randomness:
+        masks = lambda: (None, random_masks(*graph[1:]) if chosen is None else chosen)
+        return [
+            masked_forward(mask, each, state.model.features(*graph[:2], mask, p), *graph[1:], **edges)
+            for each in state.model.classifier
+            for mask in masks()
+        ]

@@ -33,7 +33,7 @@ def write_atomically(path: pathlib.Path, content: bytes):
     finally:
         temporary.unlink(missing_ok=True)
 
-
+# %% ../../nbs/08_files.ipynb #cc8b111f
 def save_safetensors(tensors: dict, record: dict) -> bytes:  # name -> Tensor
     "Tensors and a JSON record as one safetensors file."
     from safetensors.torch import save
