@@ -132,11 +132,41 @@ def denoising():
     )
 
 
+def own_data():
+    "Test scores on molecules from files."
+    from gib_nb.experiments.own_data import SETS
+    from gib_nb.report.tables import mean_text
+
+    rows = rows_of("own_data")
+    known = {name: each.metric for name, each in SETS.items() if any(row["dataset"] == name for row in rows)}
+
+    def cell(method, dataset):
+        scores = [row["scores"] for row in rows if (row["dataset"], row["method"]) == (dataset, method)]
+        return mean_text([each[known[dataset]] for each in scores]) if scores else "–"
+
+    methods = {
+        "GIB": "GIB",
+        "network": "the same network without a bottleneck",
+        "random forest": "random forest, Morgan counts",
+        "chemprop": "chemprop",
+        "constant": "constant",
+    }
+    names = {"rmse": "RMSE", "roc_auc": "ROC-AUC"}
+    return table(
+        ["own molecules", *(f"{dataset}, {names[metric]}" for dataset, metric in known.items())],
+        [[words, *(cell(method, dataset) for dataset in known)] for method, words in methods.items()],
+    )
+
+
 def written(text):
     "The README with the tables of today."
     before, rest = text.split(BEGIN)
     return "\n\n".join(
-        [before + BEGIN, classification(), interpretation(), components(), denoising(), END + rest.split(END)[1]]
+        [
+            before + BEGIN,
+            *(each() for each in (own_data, classification, interpretation, components, denoising)),
+            END + rest.split(END)[1],
+        ]
     )
 
 

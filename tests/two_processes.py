@@ -23,6 +23,7 @@ CASES = {
     "prior": dict(SAME, information="prior", prior_prob=0.3),
     "edges": dict(SAME, information="prior", prior_prob=0.3, mask_on="edges"),
     "stages": dict(SAME, **STAGES, information="prior", prior_prob=0.3),
+    "fine-tuned": dict(SAME, finetune_epochs=1),
     "batch norm": dict(beta=0.5, alpha=1.0, information="prior", prior_prob=0.3, dropout=0.2),
 }
 
