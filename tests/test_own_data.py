@@ -80,6 +80,7 @@ def test_from_a_csv_to_a_report_predictions_and_explanations(activity, tmp_path,
     ]
     assert table["majority class"]["roc_auc"]["value"] == 0.5 and set(table["model"]["f1"]) == {"value", "low", "high"}
     report = (run / "report.html").read_text()
+    assert "the one with the smallest validation loss" in report
     assert "class active, predicted" in report or "class inactive, predicted" in report
     assert "balanced accuracy" in report
     trainer = GIBTrainer.load(run)
@@ -117,6 +118,7 @@ def test_several_targets_from_a_file(tmp_path, capsys):
     assert main(["train", str(file), "--out", str(tmp_path / "run"), *words]) == 0
     metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
     assert metrics["data"]["targets"] == 2 and metrics["data"]["labels"] == 60 + 20
+    assert "the one with the best ROC-AUC on validation graphs" in (tmp_path / "run" / "report.html").read_text()
     assert main(["predict", str(file), "--model", str(tmp_path / "run"), "--no-progress"]) == 0
     shown = capsys.readouterr().out.splitlines()
     heading = next(line for line in shown if line.startswith("line,"))

@@ -7,12 +7,13 @@ from gib_nb.report import html
 from gib_nb.report.figures import graph_svg, history_figure, probability_figure
 from gib_nb.report.molecules import components_text, molecule_figure
 from gib_nb.report.run import all_warnings, fold_summary, metric_rows, score_rows, spread_rows, subgraph_rows
+from gib_nb.train.metrics import METRICS
 from gib_nb.utils.text import label_text
 
 PARTS = ("training", "validation", "test")
 TRAINING = """<h2>Training</h2><p>The left panel shows the losses of each epoch, the right one the score on the
 validation graphs, the mean probability of a node to be in the subgraph, and the estimate of I(G;G_sub). The dashed line
-marks the epoch whose model was kept: the one with the smallest validation loss among those with the full weights α and
+marks the epoch whose model was kept: the one with {best} among those with the full weights α and
 β.</p>"""
 PROBABILITIES = """<h2>Node probabilities</h2><p>Probabilities near 0 and 1 are clear decisions. Where most of them lie
 near the threshold (dashed), the subgraph depends on the threshold more than on the graph.</p>"""
@@ -120,7 +121,11 @@ def _plots(trainer, data):
     )
     models = len(getattr(trainer, "members", ()))
     first = html.paragraph(f"The curves are those of the first of {models} models.") if models else ""
-    return TRAINING + first + wide(560, 900, training) + PROBABILITIES + wide(480, 760, probabilities)
+    metric = trainer.config.metric
+    best = (
+        "the smallest validation loss" if metric == "loss" else f"the best {METRICS[metric].title} on validation graphs"
+    )
+    return TRAINING.format(best=best) + first + wide(560, 900, training) + PROBABILITIES + wide(480, 760, probabilities)
 
 
 def _metrics_html(metrics):
