@@ -49,7 +49,10 @@ def root(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("method", [method for method in METHODS if method != "chemprop"])
+@pytest.mark.parametrize(
+    "method",
+    [pytest.param("GIB", marks=pytest.mark.slow)] + [method for method in METHODS if method not in ("GIB", "chemprop")],
+)
 @pytest.mark.parametrize("dataset", ["ESOL", "ClinTox"])
 def test_a_trial_of_every_method(root, dataset, method, monkeypatch):
     monkeypatch.setattr("gib_nb.report.baselines.TREES", 10)
