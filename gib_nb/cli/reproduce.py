@@ -164,13 +164,7 @@ def reproduce_command(args) -> int:
     order = {dataset: place for place, dataset in enumerate(table.datasets)}
     whole = sorted(earlier + good, key=lambda row: order.get(row["dataset"], len(order)))
     write_json(path, round_json(configs_apart(whole) | environment()))
-    print(
-        method_tables(whole)
-        if args.table == "atoms"
-        else module.report(whole)
-        if hasattr(module, "report")
-        else method_tables(whole)
-    )
+    print(module.report(whole) if hasattr(args, "methods") else method_tables(whole))
     failed = len(rows) - len(good)
     print(
         f"every value is in {path}"

@@ -28,14 +28,22 @@ class MoleculeTable:
     table: object  # pandas.DataFrame [n, all columns] str as in the file; None: missing
     keys: list  # [n] InChIKey, or canonical SMILES where there is none
     rejected: list  # of `Rejected`, in the order of the file
-    duplicates: int  # rows whose key occurred before
-    conflicts: list  # (key, lines) of the molecules whose rows disagree on a label
     smiles_column: str | None  # name, or number from 1 where columns have no names; None for SDF
     target_columns: list
     notes: list  # sentences on what was found without being named
 
     def __len__(self):
         return len(self.smiles)
+
+    @functools.cached_property
+    def duplicates(self) -> int:
+        "Rows whose key occurred before."
+        return len(self.keys) - len(set(self.keys))
+
+    @functools.cached_property
+    def conflicts(self) -> list:
+        "(key, lines) of the molecules whose rows disagree on a label."
+        return _conflicts(self.targets, self.keys, self.lines)
 
     @functools.cached_property
     def scaffolds(self) -> list:
@@ -48,17 +56,10 @@ class MoleculeTable:
 
     def take(self, rows: list) -> "MoleculeTable":
         "Some of the usable rows [m], by their numbers from 0, with all that were rejected."
-        keys, lines = ([each[row] for row in rows] for each in (self.keys, self.lines))
-        frame, table = (each.iloc[rows].reset_index(drop=True) for each in (self.targets, self.table))
         return dataclasses.replace(
             self,
-            smiles=[self.smiles[row] for row in rows],
-            lines=lines,
-            targets=frame,
-            table=table,
-            keys=keys,
-            duplicates=len(keys) - len(set(keys)),
-            conflicts=_conflicts(frame, keys, lines),
+            **{name: [getattr(self, name)[row] for row in rows] for name in ("smiles", "lines", "keys")},
+            **{name: getattr(self, name).iloc[rows].reset_index(drop=True) for name in ("targets", "table")},
         )
 
 
@@ -86,17 +87,14 @@ def read_molecules(
     if not molecules:
         raise _none_usable(path, rejected)
     frame, table = _frames(found, targets, list(molecules))
-    keys, lines = [key for _, key in molecules.values()], [found.lines[row] for row in molecules]
     return MoleculeTable(
         path=path,
         smiles=[text for text, _ in molecules.values()],
-        lines=lines,
+        lines=[found.lines[row] for row in molecules],
         targets=frame,
         table=table,
-        keys=keys,
+        keys=[key for _, key in molecules.values()],
         rejected=rejected,
-        duplicates=len(keys) - len(set(keys)),
-        conflicts=_conflicts(frame, keys, lines),
         smiles_column=None if found.place is None else found.names[found.place],
         target_columns=list(targets),
         notes=_notes(found, targets, smiles, labels and not asked),
