@@ -5,6 +5,7 @@ import base64
 import configparser
 import filecmp
 import importlib
+import importlib.metadata
 import importlib.util
 import io
 import json
@@ -18,6 +19,7 @@ import xml.etree.ElementTree as ElementTree
 
 import numpy as np
 import pytest
+from packaging.specifiers import SpecifierSet
 from PIL import Image
 
 from gib_nb.report import figures as plots
@@ -66,6 +68,20 @@ def test_settings_agree_with_pyproject():
     assert ours["description"] == theirs["project"]["description"]
     for key in ("lib_path", "nbs_path", "doc_path", "readme_nb", "tst_flags", "allowed_cell_metadata_keys"):
         assert ours[key] == theirs["tool"]["nbdev"].get(key, "nbs"), key
+
+
+def test_pinned_versions_run_on_the_lowest_python():
+    "Else pip, on an older patch of that Python, looks for other versions of everything."
+    pins = dict(line.split("==") for line in (ROOT / "constraints.txt").read_text().split())
+    lowest = settings()["min_python"] + ".0"
+    found = {
+        dist.metadata["Name"].lower().replace("_", "-"): dist
+        for dist in importlib.metadata.distributions()
+        if "Requires-Python" in dist.metadata
+    }
+    pinned = [name for name, version in pins.items() if name in found and found[name].version == version]
+    assert len(pinned) > len(pins) / 2
+    assert not [name for name in pinned if not SpecifierSet(found[name].metadata["Requires-Python"]).contains(lowest)]
 
 
 @pytest.fixture(scope="module")
