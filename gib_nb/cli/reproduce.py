@@ -43,7 +43,7 @@ TABLES = {
         60,
         5,
     ),
-    "atoms": Table("experiments.own_data", ["Lipophilicity"], ("seeds", "max_explained"), 60, 5, 200),
+    "atoms": Table("experiments.contributions", ["Lipophilicity"], ("seeds", "max_explained"), 60, 5, 200),
     "ablation": Table("experiments.explainers", ["Mutagenicity"], ("seeds",), 60, 3),
 }
 EPILOG = """tables, with published data from --data or GIB_NB_DATA:
