@@ -28,6 +28,7 @@ GROUPS = {
     "lessons": "Lessons",
     "explorers": "Explorers",
     "": "Rooms",
+    "methods": "Methods",
     "experiments": "Experiments",
     "exercises": "Answers to the exercises",
 }

@@ -17,6 +17,7 @@ from gib_nb.data.spec import prepare_training
 from gib_nb.data.synthetic import motif_dataset
 from gib_nb.experiments.explainers import fit_classifier, symmetrize
 from gib_nb.explain.pyg import GIBExplainer, GraphPredictor
+from gib_nb.methods.two_stage import decoupled_config
 from gib_nb.nn.backbones import edges_of
 from gib_nb.nn.classifiers import PostHocGIB, ReencodingGIB, call_classifier
 from gib_nb.nn.gib import FeatureEncoder
@@ -31,7 +32,7 @@ from gib_nb.nn.masks import (
 from gib_nb.train.callbacks import History
 from gib_nb.train.checkpoint import fingerprint
 from gib_nb.train.classifier_trainer import ClassifierTrainer
-from gib_nb.train.config import configure, decoupled_config
+from gib_nb.train.config import configure
 from gib_nb.train.loop import train_epoch
 from gib_nb.train.phases import TrainState, prior_kl
 from gib_nb.train.trainer import GIBTrainer

@@ -16,21 +16,7 @@ from torch_geometric.nn import GCNConv
 
 from gib_nb.train.config import (
     SLOTS,
-    Bottleneck,
-    Critic,
-    EdgeMask,
-    Encoder,
-    Finetune,
-    Frozen,
     GIBConfig,
-    NodeMask,
-    Optim,
-    Part,
-    Phase,
-    Pooled,
-    Pretrain,
-    Prior,
-    Reencode,
     config_from_dict,
     config_to_dict,
     configure,
@@ -39,6 +25,22 @@ from gib_nb.train.config import (
     lengths_of,
     options,
     phases_from,
+)
+from gib_nb.train.fields import Part
+from gib_nb.train.parts import (
+    Bottleneck,
+    Critic,
+    EdgeMask,
+    Encoder,
+    Finetune,
+    Frozen,
+    NodeMask,
+    Optim,
+    Phase,
+    Pooled,
+    Pretrain,
+    Prior,
+    Reencode,
 )
 from gib_nb.train.trainer import GIBTrainer
 
@@ -66,6 +68,8 @@ WRONG = {
     "critic_batch_size": (1, 0, 16.0),
     "critic_lr": (-1, math.nan),
     "prior_prob": (0.0, 1, -0.1, math.nan, "half"),
+    "prior_start": (0.0, 1, -0.1, math.nan, "high"),
+    "prior_step_epochs": (0, 2.5, "10"),
     "epochs": (0, 30.0, -3, None),
     "pretrain_epochs": (-1, 0.5),
     "rampup_epochs": (-1, 2.0),
@@ -93,6 +97,8 @@ FIELD_OF = {
     "critic_batch_size": "Critic.batch_size",
     "critic_lr": "Critic.lr",
     "prior_prob": "Prior.prob",
+    "prior_start": "Prior.start",
+    "prior_step_epochs": "Prior.step_epochs",
 }
 
 
@@ -233,7 +239,10 @@ class Encode(nn.Module):
         ),
         (dict(num_classifiers=2), "num_classifiers only with classifier='reencode'"),
         (dict(classifier="frozen", num_classifiers=2), "num_classifiers only with classifier='reencode'"),
-        (dict(mask_features=True), "mask_features only with classifier='frozen' or classifier='reencode'"),
+        (
+            dict(mask_features=True),
+            "mask_features only with classifier='frozen' or classifier='shared' or classifier='reencode'",
+        ),
         (
             dict(finetune_epochs=2, classifier="frozen"),
             "classifier=Reencode.., .* where one half is trained alone .*Finetune",
@@ -276,8 +285,11 @@ class Encode(nn.Module):
         (dict(phases=(Finetune(3), Bottleneck(3)), classifier="reencode"), "order Pretrain, Bottleneck, Finetune"),
         (dict(phases=(Pretrain(3, random_masks=True), Bottleneck(3))), "classifier=Reencode"),
         (dict(phases=(Bottleneck(3, train_mask_only=True),), classifier="reencode"), "a Pretrain before"),
+        (dict(information="noise"), 'classifier="noisy" with information="noise"'),
+        (dict(classifier="noisy", mask_on="edges"), r"mask=NodeMask\(\) with Noisy"),
+        (dict(classifier="shared", generator_num_layers=1), "no num_layers of the mask with an encoder"),
         (dict(mask=Pooled()), "mask as one of NodeMask, EdgeMask"),
-        (dict(classifier=NodeMask()), "classifier as one of Pooled, Frozen, Reencode"),
+        (dict(classifier=NodeMask()), "classifier as one of Pooled, Noisy, Frozen, Shared, Reencode"),
         (dict(information=Optim()), "information as one of Critic, Prior"),
         (dict(encoder=[1]), "Encoder.name to be one of"),
         (dict(information=(Bottleneck(2),), critic_batch_size=8), "information to be one of critic, prior"),
@@ -504,7 +516,9 @@ def test_options_are_those_of_the_parts():
         assert known[name].default == value, name
     for name, option in known.items():
         for choice in option.choices or ():
-            more = {"mask_features": {"classifier": "reencode"}}.get(name, {})
+            needed = {("mask_features", None): "reencode", ("information", "noise"): "noisy"}
+            classifier = needed.get((name, None)) or needed.get((name, choice))
+            more = {"classifier": classifier} if classifier else {}
             assert configure(**{name: choice}, **more)
     for kind in Part.kinds.values():
         for field in dataclasses.fields(kind):

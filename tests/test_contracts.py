@@ -39,13 +39,14 @@ from gib_nb.experiments.sweep import grid
 from gib_nb.explain.attention import TopKAttentionExplainer
 from gib_nb.explain.metrics import mask_scores
 from gib_nb.explain.pyg import GIBExplainer, GraphPredictor
+from gib_nb.methods.two_stage import decoupled_config
 from gib_nb.nn.classifiers import ReencodingGIB, call_classifier
 from gib_nb.nn.masks import node_mask_from_edges
 from gib_nb.report.tables import mean_std, mean_text
 from gib_nb.train.checkpoint import weights_hash
 from gib_nb.train.classifier_trainer import ClassifierTrainer
 from gib_nb.train.collapse import CollapseWarning, audit_masks, find_idle_mask
-from gib_nb.train.config import config_to_dict, configure, decoupled_config, lengths_of
+from gib_nb.train.config import config_to_dict, configure, lengths_of
 from gib_nb.train.phases import TrainState
 from gib_nb.train.trainer import GIBTrainer
 from gib_nb.utils.files import load_safetensors, save_safetensors

@@ -9,7 +9,7 @@ from torch_geometric.data import Data
 
 from gib_nb.experiments.contributions import ATOMS, atom_effects, atoms_trial, correlations, crippen_contributions
 from gib_nb.experiments.own_data import own_data
-from gib_nb.train.config import recipe
+from gib_nb.train.recipes import recipe
 from gib_nb.train.trainer import GIBTrainer
 
 CHAINS = ["C" * n + end for n in range(1, 21) for end in ("O", "N", "F")]

@@ -30,8 +30,9 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.loader import DataLoader
 
 from gib_nb.train.checkpoint import weights_hash
-from gib_nb.train.config import Bottleneck, Encoder, GIBConfig, Optim, Pretrain, Prior, configure, options
+from gib_nb.train.config import GIBConfig, configure, options
 from gib_nb.train.estimators import GIBClassifier, GIBRegressor
+from gib_nb.train.parts import Bottleneck, Encoder, Optim, Pretrain, Prior
 from gib_nb.train.trainer import GIBTrainer
 from tests.training import QUICK, caught, make_graphs
 

@@ -15,8 +15,9 @@ from gib_nb.data.spec import prepare_training
 from gib_nb.train.callbacks import Callback
 from gib_nb.train.checkpoint import fingerprint
 from gib_nb.train.classifier_trainer import ClassifierConfig, ClassifierState
-from gib_nb.train.config import GIBConfig, Optim, config_from_dict, config_to_dict, configure
+from gib_nb.train.config import GIBConfig, config_from_dict, config_to_dict, configure
 from gib_nb.train.functions import TrainingFunctions, pack_state, qualified_name, targets_for_loss, unpack_state
+from gib_nb.train.parts import Optim
 from gib_nb.train.phases import TrainState
 from tests.test_checkpoint import Interrupt, after
 from tests.training import fitted, make_graphs, quick, real, same, same_state

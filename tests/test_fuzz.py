@@ -24,21 +24,8 @@ from gib_nb.data.synthetic import motif_dataset
 from gib_nb.experiments.sweep import grid
 from gib_nb.nn.gib import GIB
 from gib_nb.nn.registry import BACKBONES
-from gib_nb.train.config import (
-    Bottleneck,
-    Critic,
-    EdgeMask,
-    NodeMask,
-    Optim,
-    Pretrain,
-    Prior,
-    Reencode,
-    config_from_dict,
-    config_to_dict,
-    configure,
-    flat_settings,
-    options,
-)
+from gib_nb.train.config import config_from_dict, config_to_dict, configure, flat_settings, options
+from gib_nb.train.parts import Bottleneck, Critic, EdgeMask, NodeMask, Optim, Pretrain, Prior, Reencode
 from gib_nb.train.trainer import GIBTrainer
 
 TRIES = int(os.environ.get("GIB_NB_FUZZ", 25))

@@ -16,26 +16,21 @@ from hypothesis import strategies as st
 
 from gib_nb.chem.smiles import molecule_to_data
 from gib_nb.explain.molecule import SHIPPED_MODELS, shipped_model
-from gib_nb.train.config import (
-    RENAMED,
+from gib_nb.train.config import RENAMED, GIBConfig, config_from_dict, config_to_dict, configure, flat_settings
+from gib_nb.train.migrate import migrate, migrate_config, settings_before, settings_of_before
+from gib_nb.train.parts import (
     Bottleneck,
     Critic,
     EdgeMask,
     Encoder,
     Finetune,
     Frozen,
-    GIBConfig,
     Optim,
     Pooled,
     Pretrain,
     Prior,
     Reencode,
-    config_from_dict,
-    config_to_dict,
-    configure,
-    flat_settings,
 )
-from gib_nb.train.migrate import migrate, migrate_config, settings_before, settings_of_before
 from gib_nb.train.trainer import GIBTrainer
 from gib_nb.utils.files import load_safetensors
 from tests.training import make_graphs

@@ -16,14 +16,15 @@ from gib_nb.experiments.explainers import symmetrize
 from gib_nb.information.critic import InnerLoop
 from gib_nb.train import phases as room
 from gib_nb.train.callbacks import History
-from gib_nb.train.config import (
+from gib_nb.train.config import GIBConfig
+from gib_nb.train.loop import train_epoch
+from gib_nb.train.parts import (
     Bottleneck,
     Critic,
     EdgeMask,
     Encoder,
     Finetune,
     Frozen,
-    GIBConfig,
     NodeMask,
     Optim,
     Pooled,
@@ -31,7 +32,6 @@ from gib_nb.train.config import (
     Prior,
     Reencode,
 )
-from gib_nb.train.loop import train_epoch
 from gib_nb.train.phases import information_term, make_model, objective
 from gib_nb.train.trainer import GIBTrainer
 from gib_nb.utils.reproducible import LocalRandomness

@@ -35,6 +35,7 @@ PACKAGES = (
     "data",
     "nn",
     "train",
+    "methods",
     "explain",
     "report",
     "experiments",
@@ -260,6 +261,8 @@ def test_imports_go_down(name):
         if imported.split(".")[0] != "gib_nb":
             continue
         theirs = imported.split(".")[1]
+        if by_string and (package, theirs) == ("train", "methods"):
+            continue  # a method is looked up by its name
         assert place(theirs) <= place(package), f"{name} imports {imported}"
         if (
             theirs == package

@@ -21,7 +21,8 @@ from gib_nb.data.spec import DataSpec
 from gib_nb.data.synthetic import motif_dataset
 from gib_nb.information.critic import EstimateWarning
 from gib_nb.train.collapse import CollapseWarning
-from gib_nb.train.config import Bottleneck, GIBConfig, Optim, Pretrain, Prior, configure, flat_settings
+from gib_nb.train.config import GIBConfig, configure, flat_settings
+from gib_nb.train.parts import Bottleneck, Optim, Pretrain, Prior
 from gib_nb.train.trainer import GIBTrainer
 from gib_nb.utils.files import load_safetensors, save_safetensors
 from tests.training import (

@@ -9,7 +9,8 @@ from torch_geometric.data import Data
 
 from gib_nb.data.spec import DataSpec, prepare_training
 from gib_nb.train.collapse import CollapseWarning
-from gib_nb.train.config import Bottleneck, configure
+from gib_nb.train.config import configure
+from gib_nb.train.parts import Bottleneck
 from gib_nb.train.phases import TrainState, build_model
 from gib_nb.train.trainer import GIBTrainer
 from gib_nb.utils.reproducible import LocalRandomness

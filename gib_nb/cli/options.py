@@ -1,6 +1,6 @@
 """An option for every setting of a model and its training, made from the metadata of the configuration.
 
-A setting that is added to a part in `gib_nb.train.config` appears here by itself, with its help, default and choices.
+A setting that is added to a part in `gib_nb.train.parts` appears here by itself, with its help, default and choices.
 """
 
 import argparse
@@ -9,18 +9,10 @@ import re
 from gib_nb.cli.common import add_renamed
 from gib_nb.data.registry import is_graph_file, is_path
 from gib_nb.nn.registry import BACKBONES
-from gib_nb.train.config import (
-    RECIPES,
-    RENAMED,
-    Frozen,
-    Option,
-    Part,
-    configure,
-    flat_settings,
-    lengths_of,
-    options,
-    recipe,
-)
+from gib_nb.train.config import RENAMED, Option, configure, flat_settings, lengths_of, options
+from gib_nb.train.fields import Part
+from gib_nb.train.parts import Frozen
+from gib_nb.train.recipes import RECIPES, recipe, summary_of
 
 GROUPS = {  # slot of a configuration → title of its options
     "encoder": "encoder",
@@ -65,7 +57,7 @@ def add_config_options(parser, several: bool = False):
 
 def methods_text() -> str:
     "The recipes with the first line of what they say of themselves, for a help text."
-    return "\n".join(f"  {name:<24} {RECIPES[name].__doc__.splitlines()[0]}" for name in RECIPES)
+    return "\n".join(f"  {name:<24} {summary_of(name)}" for name in RECIPES)
 
 
 def flag_of(name: str) -> str:

@@ -71,7 +71,7 @@ def read_inputs(args, standardize: bool) -> tuple[list, list, list]:
     "Line numbers, graphs, and the rows that hold none; molecules are standardized where those of training were."
     from gib_nb.chem.featurize import featurize_molecules
     from gib_nb.data.files import read_graphs, read_molecules
-    from gib_nb.data.from_file import is_graph_file
+    from gib_nb.data.registry import is_graph_file
 
     if not pathlib.Path(args.file).exists():
         raise FileNotFoundError(f"expected a file (got {args.file}, which is not there)")

@@ -278,7 +278,8 @@ def cost(steps=STEPS, repeats: int = 9) -> dict:
 
     from gib_nb.data.spec import prepare_training
     from gib_nb.data.synthetic import motif_dataset
-    from gib_nb.train.config import Bottleneck, configure
+    from gib_nb.train.config import configure
+    from gib_nb.train.parts import Bottleneck
     from gib_nb.train.phases import TrainState
 
     def milliseconds(work):

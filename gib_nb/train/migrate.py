@@ -2,18 +2,8 @@
 
 import dataclasses
 
-from gib_nb.train.config import (
-    Bottleneck,
-    EdgeMask,
-    Finetune,
-    GIBConfig,
-    Pooled,
-    Pretrain,
-    Prior,
-    Reencode,
-    config_to_dict,
-    configure,
-)
+from gib_nb.train.config import GIBConfig, config_to_dict, configure
+from gib_nb.train.parts import Bottleneck, EdgeMask, Finetune, Pooled, Pretrain, Prior, Reencode
 from gib_nb.utils.migrate import migrate as migrate_keys
 
 NEGATIVES = {"perm": "permute", "dedup": "unique"}  # as they were called before → now
