@@ -37,6 +37,7 @@ _PUBLIC = {
         "EdgeMask",
         "Pooled",
         "Noisy",
+        "Prototypes",
         "Shared",
         "Reencode",
         "Frozen",

@@ -134,7 +134,7 @@ def words_of(name, needs=True):
 
 NEEDS = {
     name: {"classifier": "reencode"} for name in ("num_classifiers", "mask_features", "two_stage", "finetune_epochs")
-}
+} | {name: {"classifier": "prototypes"} for name in ("prototypes_per_class", "prototype_weight", "project_every")}
 
 
 @pytest.mark.parametrize("name", OPTIONS)
@@ -164,7 +164,7 @@ def test_options_are_those_of_the_configuration(capsys):
         "(default: 0)",
         "--prior-prob X prior probability to be in the subgraph, between 0 and 1; with --information prior (default: 0.5)",
         "--encoder {gcn,graphsage,gin,gat,gine,gatv2}",
-        "--classifier {pooled,noisy,shared,reencode}",
+        "--classifier {pooled,noisy,prototypes,shared,reencode}",
         "--num-classifiers N",
         "with --classifier reencode (default: 1)",
         "--norm {batch_norm,layer_norm,none}",
@@ -240,7 +240,7 @@ def test_each_limit_has_one_name(words, new, capsys):
     "settings", [{}, {"beta": 0.5}, {"epochs": 30}, {"seed": 3, "prior_prob": 0.2, "dropout": 0.0}]
 )
 def test_a_method_is_a_recipe_with_the_settings_that_are_given(method, settings, capsys):
-    if method == "vgib":
+    if method in ("vgib", "pgib"):
         settings = {name: value for name, value in settings.items() if name != "prior_prob"}
     words = [word for name, value in settings.items() for word in ("--" + name.replace("_", "-"), str(value))]
     assert config_of(build_parser().parse_args(["train", "motif", "--method", method, *words])) == recipe(

@@ -114,10 +114,16 @@ def test_every_setting_is_among_those_that_are_checked():
     assert options().keys() - WRONG.keys() == {
         "num_classifiers",
         "mask_features",
-    }  # these two need another classifier, see below
+        "prototypes_per_class",
+        "prototype_weight",
+        "project_every",
+    }  # these need another classifier, see below
     for name, value in (("num_classifiers", 0), ("num_classifiers", 2.0), ("mask_features", 1)):
         with pytest.raises(ValueError, match="expected Reencode.num_models|expected mask_features"):
             configure(classifier="reencode", **{name: value})
+    for name, value in (("prototypes_per_class", 0), ("prototype_weight", -1.0), ("project_every", 0)):
+        with pytest.raises(ValueError, match="expected (Prototypes.(per_class|weight)|project_every)"):
+            configure(classifier="prototypes", **{name: value})
 
 
 def test_numbers_of_numpy_and_torch_become_plain():
@@ -289,7 +295,7 @@ class Encode(nn.Module):
         (dict(classifier="noisy", mask_on="edges"), r"mask=NodeMask\(\) with Noisy"),
         (dict(classifier="shared", generator_num_layers=1), "no num_layers of the mask with an encoder"),
         (dict(mask=Pooled()), "mask as one of NodeMask, EdgeMask"),
-        (dict(classifier=NodeMask()), "classifier as one of Pooled, Noisy, Frozen, Shared, Reencode"),
+        (dict(classifier=NodeMask()), "classifier as one of Pooled, Noisy, Prototypes, Frozen, Shared, Reencode"),
         (dict(information=Optim()), "information as one of Critic, Prior"),
         (dict(encoder=[1]), "Encoder.name to be one of"),
         (dict(information=(Bottleneck(2),), critic_batch_size=8), "information to be one of critic, prior"),

@@ -393,7 +393,7 @@ def rings(count, seed=0):
 
 def test_an_idle_mask_is_reported():
     scores = {"subgraph": 1.0, "empty": 1.0, "full": 1.0, "random": 1.0, "constant": 0.5}
-    assert "no edge at all" in find_idle_mask(scores)
+    assert "through an empty mask" in find_idle_mask(scores)
     assert find_idle_mask(scores | {"empty": 0.6}) is None  # the mask is needed
     assert (
         find_idle_mask(scores | {"subgraph": 0.55, "empty": 0.55}) is None

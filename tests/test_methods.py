@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from gib_nb import GIBTrainer, motif_dataset
 from gib_nb.methods.gsat import SharedGIB, gsat_config
+from gib_nb.methods.pgib import PrototypeClassifier, nearest_graphs, pgib_config
 from gib_nb.methods.vgib import NoisyGIB, node_statistics, noise_kl, vgib_config
 from gib_nb.nn.backbones import readout
 from gib_nb.nn.masks import edge_mask_context
@@ -29,7 +30,7 @@ def test_a_summary_is_what_the_recipe_says(method):
     assert SUMMARIES[method] == RECIPES[method].__doc__.splitlines()[0]
 
 
-@pytest.mark.parametrize("method", ["vgib", "gsat"])
+@pytest.mark.parametrize("method", ["vgib", "gsat", "pgib"])
 def test_a_method_trains_saves_and_loads(method, motifs, tmp_path):
     trainer = GIBTrainer(recipe(method, epochs=3, **TINY)).fit(motifs.train, valid=motifs.valid, progress=False)
     trainer.save(tmp_path)
@@ -137,3 +138,39 @@ def test_a_recipe_takes_other_settings():
     assert vgib_config(beta=0.5).beta == 0.5 and gsat_config(prior_prob=0.3).information == Prior(0.3, 0.9, 10)
     with pytest.raises(ValueError, match="prior_prob only with information='prior'"):
         vgib_config(prior_prob=0.3)
+
+
+def test_similarity_and_contrast_by_hand():
+    "Two prototypes of two classes; embeddings at distance 0 and 1 from the first."
+    classifier = PrototypeClassifier(1, 2, 1)
+    classifier.prototypes.data = torch.tensor([[0.0], [3.0]])
+    similar = lambda distance: math.log((distance + 1) / (distance + 1e-4))
+    found = classifier.similarity(torch.tensor([[0.0], [1.0]]))
+    expected = [[similar(0), similar(9)], [similar(1), similar(4)]]
+    torch.testing.assert_close(found, torch.tensor(expected))
+    torch.testing.assert_close(classifier(torch.tensor([[1.0]]))[0, 0], torch.tensor(similar(1) - similar(4) / 2))
+    contrast = classifier.contrast(torch.tensor([[0.0], [1.0]]), torch.tensor([0, 1]))
+    assert float(contrast) == pytest.approx(
+        -(math.log(similar(0) / similar(9)) + math.log(similar(4) / similar(1))) / 2
+    )
+
+
+def test_prototypes_become_embeddings_of_graphs_of_their_class(motifs):
+    config = pgib_config(3, prototypes_per_class=2, project_every=2, **TINY)
+    trainer = GIBTrainer(config).fit(motifs.train, valid=motifs.valid, progress=False)
+    model, graphs = trainer.model, trainer.spec.prepare(motifs.train)
+    nearest, embeddings = nearest_graphs(model, graphs, batch_size=16)
+    whole = trainer.apply(motifs.train).subgraph_embedding
+    torch.testing.assert_close(embeddings, whole[nearest])
+    for prototype, kind, graph in zip(model.classifier.prototypes, model.classifier.classes, nearest):
+        own = [i for i, each in enumerate(motifs.train) if int(each.y) == kind]
+        distances = (whole[own] - prototype).norm(dim=1)
+        assert own[int(distances.argmin())] == int(graph)
+
+
+def test_prototypes_need_classes():
+    graphs = [graph.clone() for graph in motif_dataset(20).graphs]
+    for i, graph in enumerate(graphs):
+        graph.y = torch.tensor([float(i)])
+    with pytest.raises(ValueError, match="one target of classes for prototypes"):
+        GIBTrainer(pgib_config(3, **TINY)).fit(graphs, progress=False)

@@ -115,13 +115,18 @@ def _constant_score(spec: DataSpec, y: Tensor) -> float:
     return float(torch.maximum(means, 1 - means).nanmean())
 
 
-def find_idle_mask(scores: dict[str, float], margin: float = 0.1, tolerance: float = 0.02) -> str | None:
+def find_idle_mask(
+    scores: dict[str, float],
+    leak: str = "",  # what an empty mask lets through, as the classifier's part says
+    margin: float = 0.1,
+    tolerance: float = 0.02,
+) -> str | None:
     "In words, from `audit_masks`, that a classifier which is better than the constant by `margin` is as good through an empty mask; or None."
     if scores["subgraph"] <= scores["constant"] + margin or scores["empty"] < scores["subgraph"] - tolerance:
         return None
     return (
-        f"the subgraph decides nothing: the classifier scores {scores['subgraph']:.2f} with it and {scores['empty']:.2f} with no edge at all "
-        f"(with the whole graph {scores['full']:.2f}, with a random subgraph of the same size {scores['random']:.2f}); the node features alone tell the label: mask_features=True silences them outside the subgraph"
+        f"the subgraph decides nothing: the classifier scores {scores['subgraph']:.2f} with it and {scores['empty']:.2f} through an empty mask "
+        f"(with the whole graph {scores['full']:.2f}, with a random subgraph of the same size {scores['random']:.2f}); {leak}"
     )
 
 # %% ../../nbs/38_collapse.ipynb #9aaf276b

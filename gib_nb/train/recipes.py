@@ -55,6 +55,7 @@ for _name, _function, _summary in (
         "A GIB for edges whose classifiers and mask are trained one after the other.",
     ),
     ("vgib", "vgib:vgib_config", "Noise in place of the nodes that are not chosen (Yu et al., CVPR 2022)."),
+    ("pgib", "pgib:pgib_config", "Prototypes that subgraphs are compared with (Seo et al., NeurIPS 2023)."),
     (
         "gsat",
         "gsat:gsat_config",

@@ -250,7 +250,9 @@ def _fit_prepared(
         self.audit = audit_masks(best.model, (graphs + valid).sample(), self.config)
     self.spec, self.model = graphs.spec, best.model
     self.history = best.history | {"attempts": [attempt.summary() for attempt in restart.attempts]}
-    self.collapse = "; ".join(filter(None, (best.collapse, find_idle_mask(self.audit)))) or None
+    self.collapse = (
+        "; ".join(filter(None, (best.collapse, find_idle_mask(self.audit, self.config.classifier.leak)))) or None
+    )
     if self.collapse and processes.is_main:
         tries = f" (best of {len(restart.attempts)} attempts)"
         advice = f"{tries}; try another seed, more pretrain_epochs, or smaller alpha and beta" if best.collapse else ""
