@@ -1036,13 +1036,11 @@ def test_reproduce_writes_every_value_and_goes_on(tmp_path, monkeypatch, capsys)
 
     asked = []
 
-    def cell(dataset, seed, root, max_explained, epochs):
-        asked.append((dataset, seed))
-        return {
-            "GIB": {"auc": 0.9 + 0.1 * seed, "seconds": 0.5},
-            "random edges": {"auc": 0.5, "seconds": 0.0},
-            "graphs": max_explained,
-        }
+    def cell(dataset, method, seed, root, max_explained, epochs):
+        asked.append((dataset, method, seed))
+        name = "random edges" if method == "PyG" else method
+        auc = {"GIB": 0.9 + 0.1 * seed, "PyG": 0.5}.get(method, 0.7)
+        return {name: {"auc": auc, "seconds": 0.5}, "graphs": max_explained}
 
     monkeypatch.setattr(explainers, "explanation_trial", cell)
     arguments = [
@@ -1058,7 +1056,8 @@ def test_reproduce_writes_every_value_and_goes_on(tmp_path, monkeypatch, capsys)
         str(tmp_path),
         "--no-progress",
     ]
-    assert main(arguments) == 0 and asked == [("motif", 0), ("motif", 1)]
+    two = [*arguments, "--methods", "GIB", "PyG"]
+    assert main(two) == 0 and asked == [("motif", method, seed) for seed in (0, 1) for method in ("GIB", "PyG")]
     record = json.loads((tmp_path / "explanation.json").read_text())
     assert (
         [row["GIB"]["auc"] for row in record["rows"]] == [0.9, 1.0]
@@ -1068,7 +1067,15 @@ def test_reproduce_writes_every_value_and_goes_on(tmp_path, monkeypatch, capsys)
     )
     said = capsys.readouterr().out
     assert "0.950 ± 0.071" in said and "random edges" in said
-    assert main(arguments) == 0 and len(asked) == 2  # all cells are there
+    assert main(two) == 0 and len(asked) == 4  # all trials are there
+    assert main([*arguments, "--methods", "GSAT"]) == 0 and len(asked) == 6  # the others stay in the rows
+    rows = json.loads((tmp_path / "explanation.json").read_text())["rows"]
+    assert len(rows) == 2 and [rows[1][name]["auc"] for name in ("GIB", "random edges", "GSAT")] == [1.0, 0.5, 0.7]
+    (tmp_path / "explanation.json").write_text(json.dumps({"rows": rows, "versions": {"torch": "0"}}))
+    assert main([*arguments, "--methods", "VGIB"]) == 1 and "of the same versions" in capsys.readouterr().err
+    assert main(arguments) == 0  # with all methods nothing of an earlier table is kept
+    rows = json.loads((tmp_path / "explanation.json").read_text())["rows"]
+    assert len(rows) == 2 and {"VGIB", "PGIB", "GIB, post hoc"} <= rows[0].keys()
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ from gib_nb.data.synthetic import motif_dataset
 from gib_nb.experiments import explainers as room
 from gib_nb.experiments.explainers import (
     ABLATIONS,
+    METHODS,
     ablation_trial,
     classifiers_first,
     explainers,
@@ -133,16 +134,13 @@ def small(monkeypatch):
 def test_a_cell_of_the_comparison_is_plain_and_whole(monkeypatch):
     pytest.importorskip("captum")
     small(monkeypatch)
-    row = explanation_trial(
-        epochs=3,
-        max_explained=3,
-        pretrain_epochs=1,
-        rampup_epochs=0,
-        num_steps=2,
-        hidden_channels=8,
-        max_restarts=0,
-        batch_size=16,
-    )
+    room._data_and_network.cache_clear()
+    tiny = dict(pretrain_epochs=1, rampup_epochs=0, num_steps=2, hidden_channels=8, max_restarts=0, batch_size=16)
+    trials = [
+        explanation_trial(method=method, epochs=3, max_explained=3, **tiny) | {"dataset": "motif", "seed": 0}
+        for method in METHODS
+    ]
+    (row,) = room.condense(trials)
     methods = [
         "random edges",
         "GNNExplainer",
@@ -152,6 +150,9 @@ def test_a_cell_of_the_comparison_is_plain_and_whole(monkeypatch):
         "GIB, post hoc",
         "GIB",
         "GIB, two-stage",
+        "VGIB",
+        "GSAT",
+        "PGIB",
     ]
     assert [name for name, value in row.items() if isinstance(value, dict)] == methods and row["graphs"] == 3
     for name in methods:

@@ -35,7 +35,9 @@ TABLES = {
         200,
     ),
     "denoising": Table("experiments.denoising", ["MUTAG"], ("methods", "seeds"), 100, 20),
-    "explanation": Table("experiments.explainers", ["motif", "Mutagenicity"], ("seeds", "max_explained"), 60),
+    "explanation": Table(
+        "experiments.explainers", ["motif", "Mutagenicity"], ("methods", "seeds", "max_explained"), 60
+    ),
     "own-data": Table(
         "experiments.own_data",
         ["ESOL", "FreeSolv", "Lipophilicity", "BBBP", "BACE", "ClinTox", "Tox21", "HIV"],
@@ -52,8 +54,9 @@ EPILOG = """tables, with published data from --data or GIB_NB_DATA:
   interpretation   the paper's: how far the property of a fragment is from that of its molecule, against the
                    fraction of atoms that are selected; an hour for each seed
   denoising        the paper's: which edges of MUTAG are real, 20 seeds; half an hour
-  explanation      a GIB compared with PyG's GNNExplainer, PGExplainer, attention, integrated gradients and random
-                   edges, on motif graphs and on Mutagenicity; some minutes for each seed and data set
+  explanation      a GIB and its relatives compared with PyG's GNNExplainer, PGExplainer, attention, integrated
+                   gradients and random edges, on motif graphs and on Mutagenicity; some minutes for each seed and
+                   data set
   own-data         eight tables of molecules as users bring them: a GIB, the same network without a bottleneck, a
                    random forest, a constant, and chemprop where it is installed; half an hour to some hours each
   atoms            do the weights of atoms follow their known contributions to logP? a GIB, integrated gradients and
@@ -147,7 +150,7 @@ def reproduce_command(args) -> int:
     folder, table = pathlib.Path(args.out), TABLES[args.table]
     module, path = importlib.import_module(f"gib_nb.{table.module}"), folder / f"{table_name(args.table)}.json"
     trials = trials_of(args, module, args.datasets or table.datasets)
-    earlier = earlier_rows(path, trials)
+    earlier = earlier_rows(path, trials, module)
     with workers(args):
         rows = run_trials(
             getattr(module, f"{table_name(args.table)}_trial"), trials, folder / "trials", args.jobs, args.progress
@@ -159,12 +162,16 @@ def reproduce_command(args) -> int:
     ]
     if not good:
         raise ValueError(f"expected at least one trial to succeed (got {rows[0]['error']})")
+    joined = args.table == "explanation"  # one row for all methods of a seed
     if args.table == "own-data":
         good = module.condense(good)
     order = {dataset: place for place, dataset in enumerate(table.datasets)}
-    whole = sorted(earlier + good, key=lambda row: order.get(row["dataset"], len(order)))
+    whole = sorted(
+        module.condense(earlier + good) if joined else earlier + good,
+        key=lambda row: order.get(row["dataset"], len(order)),
+    )
     write_json(path, round_json(configs_apart(whole) | environment()))
-    print(module.report(whole) if hasattr(args, "methods") else method_tables(whole))
+    print(getattr(module, "report", method_tables)(whole) if hasattr(args, "methods") else method_tables(whole))
     failed = len(rows) - len(good)
     print(
         f"every value is in {path}"
@@ -211,7 +218,7 @@ def trials_of(args, module, datasets: list[str]) -> list[dict]:
     ]
 
 
-def earlier_rows(path: pathlib.Path, trials: list[dict]) -> list[dict]:
+def earlier_rows(path: pathlib.Path, trials: list[dict], module=None) -> list[dict]:
     """Rows of the table in a file that are of other data sets or methods than the trials.
 
     ValueError for a table that was made with other versions or on another machine."""
@@ -220,6 +227,8 @@ def earlier_rows(path: pathlib.Path, trials: list[dict]) -> list[dict]:
 
     record = read_trial(path) or {"rows": []}
     asked = {(trial["dataset"], trial.get("method")) for trial in trials}
+    if all_methods := getattr(module, "METHODS", None):  # a row without a method, which all of them are in
+        asked |= {(name, None) for name, _ in asked if all((name, each) in asked for each in all_methods)}
     rows = [
         row | ({"config": record["configs"][row["config"]]} if "config" in row else {})
         for row in record["rows"]

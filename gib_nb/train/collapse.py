@@ -114,7 +114,7 @@ def _constant_score(spec: DataSpec, y: Tensor) -> float:
     means = y.nanmean(0)
     return float(torch.maximum(means, 1 - means).nanmean())
 
-
+# %% ../../nbs/38_collapse.ipynb #5db6ebdd
 def find_idle_mask(
     scores: dict[str, float],
     leak: str = "",  # what an empty mask lets through, as the classifier's part says
