@@ -61,6 +61,7 @@ _PUBLIC = {
     "explain.metrics": ("edge_auc",),
     "explain.attention": ("TopKAttentionExplainer",),
     "explain.molecule": ("explain_smiles", "shipped_model", "MoleculeExplanation"),
+    "explain.audit": ("audit",),
     "explain.pyg": ("GIBExplainer", "GraphPredictor"),
     "report.evaluate": ("evaluate",),
     "report.folder": ("write_report",),

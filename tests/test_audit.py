@@ -1,0 +1,126 @@
+"Auditing masks: cutting graphs, changes of predictions, and planted cheats that have to be found."
+
+import numpy as np
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from gib_nb import GIBTrainer, motif_dataset
+from gib_nb.experiments.cheats import CHEATS, Cheat, fidelity, irrelevant_halves
+from gib_nb.explain.audit import TESTS, Audited, audit, changes, cut_edges, cut_nodes, top_part
+
+PATH = Data(
+    x=torch.tensor([[1.0], [2], [3]]),
+    edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]),
+    edge_attr=torch.tensor([[5.0], [5], [6], [6]]),
+)
+
+
+@pytest.fixture(scope="module")
+def motifs():
+    return motif_dataset(240)
+
+
+@pytest.fixture(scope="module")
+def trained(motifs):
+    trainer = GIBTrainer(epochs=30, hidden_channels=16, max_restarts=0)
+    return trainer.fit(motifs.train, valid=motifs.valid, progress=False)
+
+
+def test_a_cut_by_nodes_keeps_the_edges_between_them():
+    found = cut_nodes(PATH, torch.tensor([False, True, True]))
+    assert found.x.tolist() == [[2], [3]] and found.edge_index.tolist() == [[0, 1], [1, 0]]
+    assert found.edge_attr.tolist() == [[6], [6]]
+    assert cut_nodes(PATH, torch.tensor([True, False, True])).num_edges == 0
+
+
+def test_a_cut_by_edges_loses_the_nodes_without_any():
+    found = cut_edges(PATH, torch.tensor([True, True, False, False]))
+    assert found.x.tolist() == [[1], [2]] and found.edge_index.tolist() == [[0, 1], [1, 0]]
+    assert found.edge_attr.tolist() == [[5], [5]]
+
+
+@pytest.mark.parametrize("fraction, expected", [(0.01, [1]), (0.5, [1, 2]), (0.9, [1, 2, 3]), (1.0, [1, 2, 3])])
+def test_a_part_is_never_empty_and_never_all(fraction, expected):
+    scores = torch.tensor([0.1, 0.9, 0.5, 0.3])
+    assert top_part(scores, fraction).nonzero().flatten().tolist() == expected
+
+
+def test_both_directions_of_an_edge_are_selected_together():
+    group = torch.tensor([0, 0, 1, 1])
+    assert top_part(torch.tensor([0.1, 0.3, 0.2, 0.2]), 0.5, group).tolist() == [True, True, False, False]
+
+
+def test_changes_by_hand():
+    class Spec:
+        task, targets = "classification", None
+
+    before, after = np.array([[0.9, 0.1], [0.2, 0.8]]), np.array([[0.6, 0.4], [0.6, 0.4]])
+    assert changes(before, after, Spec).tolist() == [0, 1]
+    Spec.targets = ["a", "b"]
+    assert changes(np.array([[0.9, 0.1]]), np.array([[0.9, 0.6]]), Spec).tolist() == [0.5]
+    Spec.task = "regression"
+    values = np.array([[0.0], [2.0]])
+    assert changes(values, values + 3, Spec).tolist() == [3, 3]  # in standard deviations, which is 1
+
+
+def test_a_mask_that_finds_the_reason_passes(trained, motifs):
+    found = audit(trained, motifs.test + motifs.valid)
+    assert found.faithful and found.verdict == "the prediction hangs on what the mask selects"
+    assert set(found.differences) == set(TESTS) and found.differences["necessity"]["low"] > 0.1
+    assert found.consistency["mask"] > found.consistency["random"] + 0.2
+    assert found.permutation < 1e-5 and found.retrained is None and found.graphs == 48
+    for test in TESTS:
+        means = {kind: np.mean(list(found.curves[test, kind].values())) for kind in ("mask", "random")}
+        sign = 1 if test == "necessity" else -1
+        assert found.differences[test]["difference"] == pytest.approx(sign * (means["mask"] - means["random"]))
+
+
+@pytest.mark.parametrize("kind", CHEATS)
+def test_every_cheat_is_found_and_fidelity_misses_it(trained, motifs, kind):
+    graphs = motifs.test + motifs.valid
+    cheat = Cheat(trained, kind)
+    found = audit(cheat, graphs, fractions=(0.2, 0.4), repeats=1)
+    assert not found.faithful and found.verdict.startswith("do not trust this mask: ")
+    assert found.differences["necessity"]["high"] < 0 and "more often than after a random cut" in found.verdict
+    scores = fidelity(cheat, graphs)
+    assert scores["fidelity_minus"] == 0  # as good as can be
+    if kind in ("irrelevant", "position"):
+        assert scores["fidelity_plus"] > 0.9 > fidelity(Audited(trained), graphs)["fidelity_plus"]
+
+
+def test_a_classifier_that_ignores_its_mask_is_found(trained, motifs):
+    "Even where the mask is right."
+
+    class Idle(Audited):
+        def through(self, graphs, kept):
+            return self.predict(graphs)
+
+    found = audit(Idle(trained), motifs.test + motifs.valid, fractions=(0.2,), repeats=1)
+    assert found.findings == ["the classifier predicts as well through a random mask of the same size"]
+
+
+def test_a_retrained_mask_is_compared(trained, motifs):
+    assert audit(trained, motifs.test, (0.2,), 1, other=trained).retrained == pytest.approx(1)
+
+
+def test_a_mask_on_edges_is_audited(motifs):
+    trainer = GIBTrainer(mask_on="edges", classifier="reencode", epochs=6, hidden_channels=8, max_restarts=0)
+    trainer.fit(motifs.train, valid=motifs.valid, progress=False)
+    found = audit(trainer, motifs.test, fractions=(0.3,), repeats=1)
+    assert found.permutation < 1e-5 and set(found.curves) == {
+        (test, kind) for test in TESTS for kind in ("mask", "random")
+    }
+
+
+def test_too_few_graphs_are_refused(trained, motifs):
+    with pytest.raises(ValueError, match="expected at least 20 graphs"):
+        audit(trained, motifs.test[:10])
+
+
+def test_halves_of_the_irrelevant_are_apart_and_half_of_all(motifs):
+    graph = motifs.train[0]
+    for on_edges, honest in ((False, torch.rand(graph.num_nodes)), (True, torch.rand(graph.num_edges))):
+        for by in ("degree", "position"):
+            first, second = irrelevant_halves(graph, honest, on_edges, by)
+            assert not (first & second).any() and abs((first | second).float().mean() - 0.5) < 0.1
