@@ -1,13 +1,17 @@
 "Auditing masks: cutting graphs, changes of predictions, and planted cheats that have to be found."
 
+import json
+
 import numpy as np
 import pytest
 import torch
 from torch_geometric.data import Data
 
 from gib_nb import GIBTrainer, motif_dataset
+from gib_nb.cli import main
 from gib_nb.experiments.cheats import CHEATS, Cheat, fidelity, irrelevant_halves
-from gib_nb.explain.audit import TESTS, Audited, audit, changes, cut_edges, cut_nodes, top_part
+from gib_nb.explain.audit import TESTS, Audit, Audited, audit, changes, cut_edges, cut_nodes, top_part
+from gib_nb.report.audit import audit_figure, audit_text
 
 PATH = Data(
     x=torch.tensor([[1.0], [2], [3]]),
@@ -66,12 +70,12 @@ def test_changes_by_hand():
 
 def test_a_mask_that_finds_the_reason_passes(trained, motifs):
     found = audit(trained, motifs.test + motifs.valid)
-    assert found.faithful and found.verdict == "the prediction hangs on what the mask selects"
+    assert found.faithful and found.verdict == "the prediction depends on what the mask selects"
     assert set(found.differences) == set(TESTS) and found.differences["necessity"]["low"] > 0.1
     assert found.consistency["mask"] > found.consistency["random"] + 0.2
     assert found.permutation < 1e-5 and found.retrained is None and found.graphs == 48
     for test in TESTS:
-        means = {kind: np.mean(list(found.curves[test, kind].values())) for kind in ("mask", "random")}
+        means = {kind: np.mean(list(found.curves[test][kind].values())) for kind in ("mask", "random")}
         sign = 1 if test == "necessity" else -1
         assert found.differences[test]["difference"] == pytest.approx(sign * (means["mask"] - means["random"]))
 
@@ -100,6 +104,7 @@ def test_a_classifier_that_ignores_its_mask_is_found(trained, motifs):
     assert found.findings == ["the classifier predicts as well through a random mask of the same size"]
 
 
+@pytest.mark.slow
 def test_a_retrained_mask_is_compared(trained, motifs):
     assert audit(trained, motifs.test, (0.2,), 1, other=trained).retrained == pytest.approx(1)
 
@@ -108,9 +113,7 @@ def test_a_mask_on_edges_is_audited(motifs):
     trainer = GIBTrainer(mask_on="edges", classifier="reencode", epochs=6, hidden_channels=8, max_restarts=0)
     trainer.fit(motifs.train, valid=motifs.valid, progress=False)
     found = audit(trainer, motifs.test, fractions=(0.3,), repeats=1)
-    assert found.permutation < 1e-5 and set(found.curves) == {
-        (test, kind) for test in TESTS for kind in ("mask", "random")
-    }
+    assert found.permutation < 1e-5 and set(found.curves) == set(TESTS)
 
 
 def test_too_few_graphs_are_refused(trained, motifs):
@@ -124,3 +127,46 @@ def test_halves_of_the_irrelevant_are_apart_and_half_of_all(motifs):
         for by in ("degree", "position"):
             first, second = irrelevant_halves(graph, honest, on_edges, by)
             assert not (first & second).any() and abs((first | second).float().mean() - 0.5) < 0.1
+
+
+@pytest.fixture(scope="module")
+def run(trained, motifs, tmp_path_factory):
+    from gib_nb import write_report
+
+    folder = tmp_path_factory.mktemp("run")
+    write_report(trained, motifs, folder, compare=False, progress=False)
+    return folder
+
+
+@pytest.mark.slow
+def test_a_run_is_audited_in_its_report(run):
+    record = json.loads((run / "metrics.json").read_text())["faithfulness"]
+    found = Audit.from_dict(record)
+    assert found.to_dict() == record and found.faithful == (not found.findings) and found.graphs == 24
+    page = (run / "report.html").read_text()
+    assert "<h2>Is the mask the reason?</h2>" in page and found.verdict in page and 'id="audit"' in page
+    assert len(page) < 7_000_000  # plotly's program is there once
+
+
+@pytest.mark.slow
+def test_the_command_shows_what_the_training_found_or_audits_again(run, capsys):
+    found = Audit.from_dict(json.loads((run / "metrics.json").read_text())["faithfulness"])
+    assert main(["audit", str(run)]) == (0 if found.faithful else 1)
+    said = capsys.readouterr().out
+    assert said == audit_text(found) + "\n" and "necessity" in said and f"audit on {found.graphs} graphs" in said
+    words = ["audit", str(run), "--graphs", "motif", "--max-graphs", "30", "--other", str(run), "--json"]
+    assert main(words) in (0, 1)
+    again = json.loads(capsys.readouterr().out)
+    assert again["graphs"] == 30 and again["retrained"] == pytest.approx(1) and again["verdict"]
+    figure = audit_figure(Audit.from_dict(again))
+    assert len(figure.data) == 2 * len(TESTS) and list(figure.data[1].y) == list(
+        again["curves"]["necessity"]["mask"].values()
+    )
+
+
+@pytest.mark.slow
+def test_the_command_says_what_it_needs(run, tmp_path, capsys):
+    assert main(["audit", str(run), "--other", str(run)]) == 2 and "expected --graphs" in capsys.readouterr().err
+    assert main(["audit", str(tmp_path)]) == 1 and "expected a result folder" in capsys.readouterr().err
+    (tmp_path / "few.smi").write_text("CCO\nCCN\n")
+    assert main(["audit", str(run), "--graphs", str(tmp_path / "few.smi")]) != 0

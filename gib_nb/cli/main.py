@@ -8,7 +8,7 @@ import shlex
 import sys
 import warnings
 
-from gib_nb.cli import app, explain, predict, reproduce, sweep, train
+from gib_nb.cli import app, audit, explain, predict, reproduce, sweep, train
 from gib_nb.cli.common import CHECKPOINT, PLAIN, Parser
 
 WELCOME = "Find the part of a graph that decides its label, with a graph information bottleneck."
@@ -27,6 +27,7 @@ then:
   gib-nb train MUTAG --folds                  ten-fold cross-validation
   gib-nb train QED --max-graphs 5000 --epochs 30   a first look at a large set of molecules
   gib-nb sweep motif --beta 0 0.1 1           every combination of some settings
+  gib-nb audit RUN                            is what the mask shows the reason of the predictions?
   gib-nb COMMAND --help                       all options of a command
 """
 
@@ -38,7 +39,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = Parser(prog="gib-nb", description=WELCOME, epilog=FIRST_STEPS, **PLAIN)
     parser.add_argument("--version", action="version", version=f"gib-nb {__version__}")
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND")
-    for module in (train, predict, explain, sweep, app, reproduce):
+    for module in (train, predict, explain, audit, sweep, app, reproduce):
         for command in module.add_parser(commands):
             command.add_argument("--no-progress", dest="progress", action="store_false", help="report no progress")
             command.add_argument("--debug", action="store_true", help="show where in the program an error arose")

@@ -12,6 +12,7 @@ from gib_nb.report.evaluate import COLUMNS, evaluate
 from gib_nb.report.tables import align, mean_text
 
 PARTS = ("train", "valid", "test")
+AUDITED = 100  # graphs, at most, by which the mask of a run is audited
 
 
 def baselines(
@@ -53,7 +54,8 @@ def run_metrics(
 
     "scores": accuracy or R² of the model and of `baselines` on each part of the split; "subgraphs": `evaluate` on the
     test graphs; "metrics": `test_metrics`; "spread": `spread_measures` on them, None without an ensemble; "audit": `audit_masks` on them;
-    "mutual_information": estimate of I(G;G_sub) in nats; "collapse", "warnings": texts.
+    "faithfulness": `audit` of the mask on test graphs, None where these are too few; "mutual_information": estimate of
+    I(G;G_sub) in nats; "collapse", "warnings": texts.
     """
     import numpy as np
 
@@ -76,6 +78,7 @@ def run_metrics(
             "subgraphs": subgraphs,
             "spread": spread_measures(trainer, data.test) if hasattr(trainer, "predict_std") else None,
             "audit": mean_audit(trainer, test),
+            "faithfulness": faithfulness(trainer, data.test),
             "mutual_information": information,
             "collapse": trainer.collapse,
             "warnings": [*_mask_warnings(subgraphs, trainer.collapse), *texts],
@@ -95,6 +98,20 @@ def mean_audit(
     members = getattr(trainer, "members", [trainer])
     found = [audit_masks(member.model, graphs, member.config) for member in members]
     return {name: float(np.mean([audit[name] for audit in found])) for name in found[0]}
+
+
+def faithfulness(
+    trainer,  # fitted `GIBTrainer`, or `GIBEnsemble`, of which the first model is audited
+    graphs,  # of which at most `AUDITED` are taken
+) -> dict | None:
+    "`audit` as JSON; None for too few graphs that can be cut."
+    from gib_nb.explain.audit import LEAST, audit, can_be_cut
+
+    members = getattr(trainer, "members", [trainer])
+    usable = [graph for graph in graphs if can_be_cut(graph)][:AUDITED]
+    if len(usable) < LEAST:
+        return None
+    return audit(members[0], usable, fractions=(0.1, 0.2, 0.3, 0.5), repeats=1).to_dict()
 
 
 def spread_measures(
@@ -242,7 +259,9 @@ def all_warnings(metrics: dict) -> list[str]:
     "Everything that a reader of the numbers should know, in sentences."
     collapse = [f"collapse: {metrics['collapse']}"] if metrics["collapse"] else []
     information = [f"I(G;G_sub): {text}" for text in metrics["mutual_information"]["warnings"]]
-    return collapse + metrics["warnings"] + information
+    found = metrics.get("faithfulness")
+    audit = [f"audit: {found['verdict']}"] if found and found["findings"] else []
+    return collapse + metrics["warnings"] + audit + information
 
 
 def fold_summary(folds: list[dict]) -> list[str]:
@@ -258,4 +277,6 @@ def results_text(metrics: dict) -> str:
     table = metric_rows(metrics)
     heading = ["test graphs, 95 % interval", *(metrics.get("metrics") or {})]
     measured = [align([heading, *table]), ""] if table else []
-    return "\n".join([scores, "", *measured, *rows, *(f"warning: {text}" for text in all_warnings(metrics))])
+    found = metrics.get("faithfulness")
+    audit = [f"audit of the mask: {found['verdict']}"] if found and not found["findings"] else []
+    return "\n".join([scores, "", *measured, *rows, *audit, *(f"warning: {text}" for text in all_warnings(metrics))])

@@ -2,8 +2,10 @@
 
 import html as text
 
+from gib_nb.explain.audit import Audit
 from gib_nb.explain.molecule import explain_molecules, oracle_for_dataset
 from gib_nb.report import html
+from gib_nb.report.audit import audit_figure, audit_rows
 from gib_nb.report.figures import graph_svg, history_figure, probability_figure
 from gib_nb.report.molecules import components_text, molecule_figure
 from gib_nb.report.run import all_warnings, fold_summary, metric_rows, score_rows, spread_rows, subgraph_rows
@@ -17,6 +19,10 @@ marks the epoch whose model was kept: the one with {best} among those with the f
 β.</p>"""
 PROBABILITIES = """<h2>Node probabilities</h2><p>Probabilities near 0 and 1 are clear decisions. Where most of them lie
 near the threshold (dashed), the subgraph depends on the threshold more than on the graph.</p>"""
+AUDIT = """<h2>Is the mask the reason?</h2><p>An audit on test graphs: <strong>{verdict}</strong>. Parts of a graph are
+cut away by the mask and at random, and the model begins again with what is left. The prediction should change when the
+selection is cut out, should stay when nothing else is left and whatever is added to it, and the classifier should
+notice which nodes or edges it is shown.</p>"""
 BASELINES = (
     "The no-edges baseline is a linear model of the mean node features. A model that is not clearly better "
     "than both has learned nothing from the edges."
@@ -112,20 +118,32 @@ def oracle_note(oracle, seed: int) -> str:
     return html.paragraph(f"Values of molecules and fragments: {oracle!r}.{seen}")
 
 
-def _plots(trainer, data):
-    "The two plotly figures, HTML."
-    figures = {"training": history_figure(trainer.history), "probabilities": probability_figure(trainer, data.test)}
-    training, probabilities = html.plots(figures)
-    wide = lambda low, high, plot: (
-        f'<div class="wide"><div style="min-width: {low}px; max-width: {high}px">{plot}</div></div>'
-    )
+def wide(low: int, high: int, plot: str) -> str:
+    "A plot that is between `low` and `high` pixels wide, and can be scrolled on a narrow page."
+    return f'<div class="wide"><div style="min-width: {low}px; max-width: {high}px">{plot}</div></div>'
+
+
+def _plots(trainer, data, metrics):
+    "What is drawn by plotly: the audit, where there is one, the training, and the probabilities, as HTML."
+    found = Audit.from_dict(metrics["faithfulness"]) if metrics.get("faithfulness") else None
+    figures = {} if found is None else {"audit": audit_figure(found)}
+    figures |= {"training": history_figure(trainer.history), "probabilities": probability_figure(trainer, data.test)}
+    *plots, training, probabilities = html.plots(figures)
+    audit = "" if found is None else _audit_html(found, *plots)
     models = len(getattr(trainer, "members", ()))
     first = html.paragraph(f"The curves are those of the first of {models} models.") if models else ""
     metric = trainer.config.metric
     best = (
         "the smallest validation loss" if metric == "loss" else f"the best {METRICS[metric].title} on validation graphs"
     )
-    return TRAINING.format(best=best) + first + wide(560, 900, training) + PROBABILITIES + wide(480, 760, probabilities)
+    return (
+        audit
+        + TRAINING.format(best=best)
+        + first
+        + wide(560, 900, training)
+        + PROBABILITIES
+        + wide(480, 760, probabilities)
+    )
 
 
 def _metrics_html(metrics):
@@ -139,6 +157,12 @@ def _metrics_html(metrics):
 def _spread_html(metrics):
     "How far the models of an ensemble are apart, as HTML; nothing for a single model."
     return [html.table(rows, ["test graphs", "", ""]), html.paragraph(SPREAD)] if (rows := spread_rows(metrics)) else []
+
+
+def _audit_html(found, plot: str) -> str:
+    "The audit of the mask with its plot, as HTML."
+    heading = ["change of the prediction", "", "mask", "random mask", "better by (95 % interval)"]
+    return AUDIT.format(verdict=found.verdict) + html.table(audit_rows(found), heading) + wide(720, 1000, plot)
 
 
 def _folds_html(folds):
@@ -191,7 +215,7 @@ def report_html(
         "<h2>Selected subgraphs</h2>",
         html.table(subgraph_rows(metrics), ["test graphs", "", ""]),
         *([_folds_html(folds)] if folds else []),
-        _plots(trainer, data),
+        _plots(trainer, data, metrics),
         _gallery(trainer, data),
         _record_html(trainer, metrics),
     ]

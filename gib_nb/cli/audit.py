@@ -1,0 +1,85 @@
+"""`gib-nb audit`: does the prediction of a trained model depend on what its mask shows?"""
+
+import argparse
+import json
+
+from gib_nb.cli.common import PLAIN, add_data_option, count
+from gib_nb.data.registry import is_path
+
+EPILOG = """A model that explains itself can predict well from a subgraph that has nothing to do with its reason. The audit cuts
+graphs by the mask and at random, lets the model begin again with what is left, and compares how often the prediction
+changes. Graphs that the model was trained on should not be used.
+
+examples:
+  gib-nb audit runs/MUTAG-20260101-120000                     what was found on test graphs after the training
+  gib-nb audit runs/motif-20260101-120000 --graphs motif      on the test part of a data set by name
+  gib-nb audit runs/activity-20260101-120000 --graphs library.csv --other runs/activity-20260102-120000
+"""
+
+
+def add_parser(commands) -> list:
+    "Add the command, and return its parser in a list."
+    parser = commands.add_parser(
+        "audit",
+        help="check whether the mask of a trained model is the reason of its predictions",
+        usage="gib-nb audit RUN [options]",
+        description="Check whether the mask of a trained model is the reason of its predictions.",
+        epilog=EPILOG,
+        **PLAIN,
+    )
+    parser.add_argument("model", metavar="RUN", help="result folder of gib-nb train")
+    parser.add_argument(
+        "--graphs",
+        metavar="FILE|DATASET",
+        help="molecules or graphs of a file, or the test part of a data set (default: show what the training found)",
+    )
+    parser.add_argument("--other", metavar="RUN", help="another training, whose masks are compared with")
+    parser.add_argument(
+        "--max-graphs", type=count, default=200, metavar="N", help="audit at most N graphs (default: 200)"
+    )
+    parser.add_argument("--smiles", metavar="COLUMN", help="column with the SMILES (default: found by itself)")
+    parser.add_argument("--json", action="store_true", help="print all numbers as JSON")
+    add_data_option(parser)
+    parser.set_defaults(run=audit_command)
+    return [parser]
+
+
+def audit_command(args) -> int:
+    "Audit a run, and print what was found; 0 where nothing speaks against the mask, and 1 otherwise."
+    from gib_nb.explain.audit import Audit, audit
+    from gib_nb.explain.molecule import load_run
+    from gib_nb.report.audit import audit_text
+
+    trainer = load_run(args.model)
+    if args.graphs is None:
+        record = trainer.record["metrics"].get("faithfulness")
+        if record is None or args.other:
+            raise argparse.ArgumentTypeError(
+                "expected --graphs with --other, and for a run that was not audited (got none)"
+            )
+        found = Audit.from_dict(record)
+    else:
+        graphs = audited_graphs(args, trainer)[: args.max_graphs]
+        other = None if args.other is None else _model_of(load_run(args.other))
+        found = audit(_model_of(trainer), graphs, other=other)
+    print(json.dumps(found.to_dict(), indent=1) if args.json else audit_text(found))
+    return 0 if found.faithful else 1
+
+
+def _model_of(trainer):
+    "The first model of an ensemble."
+    return getattr(trainer, "members", [trainer])[0]
+
+
+def audited_graphs(args, trainer) -> list:
+    "The graphs of a file, or of the test part of a data set with the seed of the run."
+    from gib_nb.cli.predict import check_features, read_inputs
+    from gib_nb.data.datasets import load_dataset
+
+    if not is_path(args.graphs):
+        return list(load_dataset(args.graphs, args.data, seed=trainer.config.seed).test)
+    source = trainer.record["metrics"].get("source") or {}
+    options = argparse.Namespace(file=args.graphs, smiles=args.smiles, workers=1, progress=args.progress)
+    _, graphs, _ = read_inputs(options, bool(source.get("standardize")))
+    check_features(trainer, graphs)
+    return graphs
