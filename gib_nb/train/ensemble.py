@@ -14,8 +14,8 @@ from gib_nb.data.spec import DataSpec
 from gib_nb.information.estimate import MIEstimate
 from gib_nb.train.callbacks import as_callbacks
 from gib_nb.train.config import GIBConfig, config_to_dict, configure, flat_settings
-from gib_nb.train.parts import Frozen
 from gib_nb.train.functions import TrainingFunctions
+from gib_nb.train.parts import Frozen
 from gib_nb.train.predictions import Predictions
 from gib_nb.train.trainer import GIBTrainer, GraphEstimator
 from gib_nb.utils.files import write_atomically
