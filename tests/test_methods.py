@@ -116,7 +116,8 @@ def test_both_directions_of_an_edge_have_one_sample(motifs):
         _, p, mask = model.mask(graph.x, edges)
         _, sample = model.sample(p, mask, edges)
     drawn = {tuple(pair): value for pair, value in zip(edges.t().tolist(), sample.tolist())}
-    assert all(drawn[u, v] == drawn[v, u] for u, v in drawn) and len(set(drawn.values())) > graph.num_edges / 4
+    assert all(drawn[u, v] == pytest.approx(drawn[v, u], abs=1e-5) for u, v in drawn)
+    assert len({round(value, 4) for value in drawn.values()}) > graph.num_edges / 4
 
 
 def test_the_prior_falls_and_epochs_are_compared_at_its_end(motifs):

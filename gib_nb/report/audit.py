@@ -1,8 +1,7 @@
 """What an audit of a mask found: as lines of text, and as a picture."""
 
-import numpy as np
+from statistics import fmean
 
-from gib_nb.explain.audit import Audit
 from gib_nb.report.figures import GRAY, ORANGE
 from gib_nb.report.tables import align
 
@@ -15,9 +14,11 @@ MEANING = {
 HEADING = ["change of the prediction", "", "mask", "random", "better by"]
 
 
-def audit_rows(found: Audit) -> list[list[str]]:
+def audit_rows(
+    found,  # `Audit`
+) -> list[list[str]]:
     "Test, what is done, mean change by the mask and by a random one, and how much better the mask is."
-    mean = lambda test, kind: f"{np.mean(list(found.curves[test][kind].values())):.2f}"
+    mean = lambda test, kind: f"{fmean(found.curves[test][kind].values()):.2f}"
     interval = lambda each: "{difference:+.2f} [{low:+.2f}, {high:+.2f}]".format(**each)
     return [
         [test, MEANING[test], mean(test, "mask"), mean(test, "random"), interval(each)]
@@ -25,7 +26,9 @@ def audit_rows(found: Audit) -> list[list[str]]:
     ]
 
 
-def audit_text(found: Audit) -> str:
+def audit_text(
+    found,  # `Audit`
+) -> str:
     "The verdict, and the table of the tests."
     again, random = (found.consistency[kind] for kind in ("mask", "random"))
     lines = [
@@ -41,7 +44,9 @@ def audit_text(found: Audit) -> str:
     return "\n".join(lines)
 
 
-def audit_figure(found: Audit):  # plotly Figure
+def audit_figure(
+    found,  # `Audit`
+):  # plotly Figure
     "Change of the prediction against the fraction that is selected, for each test; the mask in orange, a random one in gray."
     from plotly.subplots import make_subplots
 

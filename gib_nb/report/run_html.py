@@ -2,7 +2,6 @@
 
 import html as text
 
-from gib_nb.explain.audit import Audit
 from gib_nb.explain.molecule import explain_molecules, oracle_for_dataset
 from gib_nb.report import html
 from gib_nb.report.audit import audit_figure, audit_rows
@@ -125,6 +124,8 @@ def wide(low: int, high: int, plot: str) -> str:
 
 def _plots(trainer, data, metrics):
     "What is drawn by plotly: the audit, where there is one, the training, and the probabilities, as HTML."
+    from gib_nb.explain.audit import Audit
+
     found = Audit.from_dict(metrics["faithfulness"]) if metrics.get("faithfulness") else None
     figures = {} if found is None else {"audit": audit_figure(found)}
     figures |= {"training": history_figure(trainer.history), "probabilities": probability_figure(trainer, data.test)}
