@@ -170,3 +170,13 @@ def test_the_command_says_what_it_needs(run, tmp_path, capsys):
     assert main(["audit", str(tmp_path)]) == 1 and "expected a result folder" in capsys.readouterr().err
     (tmp_path / "few.smi").write_text("CCO\nCCN\n")
     assert main(["audit", str(run), "--graphs", str(tmp_path / "few.smi")]) != 0
+
+
+@pytest.mark.slow
+def test_graphs_without_features_are_cut_and_audited(motifs):
+    "Degrees stand in for features, also of what is left."
+    bare = [Data(edge_index=graph.edge_index, num_nodes=graph.num_nodes, y=graph.y) for graph in motifs.graphs]
+    keep = torch.arange(bare[0].num_nodes) < 5
+    assert cut_nodes(bare[0], keep).num_nodes == 5 and cut_nodes(bare[0], keep).x is None
+    trainer = GIBTrainer(epochs=3, hidden_channels=8, max_restarts=0).fit(bare[:100], progress=False)
+    assert audit(trainer, bare[100:130], fractions=(0.3,), repeats=1).permutation < 1e-5

@@ -29,7 +29,8 @@ def cut_nodes(
     number = keep.cumsum(0) - 1
     inside = keep[graph.edge_index].all(0)
     edges = {name: graph[name][inside] for name in EDGE_FIELDS if graph.get(name) is not None}
-    return Data(x=graph.x[keep], edge_index=number[graph.edge_index[:, inside]], **edges)
+    nodes = {} if graph.x is None else {"x": graph.x[keep]}
+    return Data(edge_index=number[graph.edge_index[:, inside]], num_nodes=int(keep.sum()), **nodes, **edges)
 
 
 def cut_edges(
@@ -38,7 +39,9 @@ def cut_edges(
 ) -> Data:
     "The graph of some edges and their ends, with their features."
     edges = {name: graph[name][keep] for name in EDGE_FIELDS if graph.get(name) is not None}
-    return RemoveIsolatedNodes()(Data(x=graph.x, edge_index=graph.edge_index[:, keep], **edges))
+    nodes = {} if graph.x is None else {"x": graph.x}
+    cut = Data(edge_index=graph.edge_index[:, keep], num_nodes=graph.num_nodes, **nodes, **edges)
+    return RemoveIsolatedNodes()(cut)
 
 # %% ../../nbs/47_audit.ipynb #aud00009
 class Audited:
@@ -276,7 +279,9 @@ def _permutation(subject: Audited, graphs, scores, random) -> float:
         place = torch.empty_like(order)
         place[order] = torch.arange(len(order))
         edges = {name: graph[name] for name in EDGE_FIELDS if graph.get(name) is not None}
-        (after,) = subject.scores([Data(x=graph.x[order], edge_index=place[graph.edge_index], **edges)])
+        nodes = {} if graph.x is None else {"x": graph.x[order]}
+        anew = Data(edge_index=place[graph.edge_index], num_nodes=graph.num_nodes, **nodes, **edges)
+        (after,) = subject.scores([anew])
         largest = max(largest, float((after - (before if subject.on_edges else before[order])).abs().max()))
     return largest
 
