@@ -1,6 +1,7 @@
 "Auditing masks: cutting graphs, changes of predictions, and planted cheats that have to be found."
 
 import json
+import types
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from gib_nb.cli import main
 from gib_nb.experiments.cheats import CHEATS, Cheat, fidelity, irrelevant_halves
 from gib_nb.explain.audit import TESTS, Audit, Audited, audit, changes, cut_edges, cut_nodes, top_part
 from gib_nb.report.audit import audit_figure, audit_text
+from gib_nb.train.fields import Part
 
 PATH = Data(
     x=torch.tensor([[1.0], [2], [3]]),
@@ -180,3 +182,12 @@ def test_graphs_without_features_are_cut_and_audited(motifs):
     assert cut_nodes(bare[0], keep).num_nodes == 5 and cut_nodes(bare[0], keep).x is None
     trainer = GIBTrainer(epochs=3, hidden_channels=8, max_restarts=0).fit(bare[:100], progress=False)
     assert audit(trainer, bare[100:130], fractions=(0.3,), repeats=1).permutation < 1e-5
+
+
+def test_of_an_ensemble_the_first_model_is_audited(trained):
+    assert Audited(types.SimpleNamespace(members=[trained, None])).trainer is trained
+
+
+def test_every_classifier_says_what_an_empty_mask_lets_through():
+    "Also one that is new and says nothing of its own."
+    assert all(kind.leak for kind in Part.kinds.values()) and Part.leak == "an empty mask tells the label"

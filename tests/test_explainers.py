@@ -140,7 +140,7 @@ def test_a_cell_of_the_comparison_is_plain_and_whole(monkeypatch):
         explanation_trial(method=method, epochs=3, max_explained=3, **tiny) | {"dataset": "motif", "seed": 0}
         for method in METHODS
     ]
-    (row,) = room.condense(trials)
+    (row,) = room.join_methods(trials)
     methods = [
         "random edges",
         "GNNExplainer",

@@ -30,6 +30,7 @@ def add_parser(commands) -> list:
     parser.add_argument("model", metavar="RUN", help="result folder of gib-nb train")
     parser.add_argument(
         "--graphs",
+        dest="file",
         metavar="FILE|DATASET",
         help="molecules or graphs of a file, or the test part of a data set (default: show what the training found)",
     )
@@ -40,7 +41,7 @@ def add_parser(commands) -> list:
     parser.add_argument("--smiles", metavar="COLUMN", help="column with the SMILES (default: found by itself)")
     parser.add_argument("--json", action="store_true", help="print all numbers as JSON")
     add_data_option(parser)
-    parser.set_defaults(run=audit_command)
+    parser.set_defaults(run=audit_command, workers=1)
     return [parser]
 
 
@@ -51,7 +52,7 @@ def audit_command(args) -> int:
     from gib_nb.report.audit import audit_text
 
     trainer = load_run(args.model)
-    if args.graphs is None:
+    if args.file is None:
         record = trainer.record["metrics"].get("faithfulness")
         if record is None or args.other:
             raise argparse.ArgumentTypeError(
@@ -60,15 +61,9 @@ def audit_command(args) -> int:
         found = Audit.from_dict(record)
     else:
         graphs = audited_graphs(args, trainer)[: args.max_graphs]
-        other = None if args.other is None else _model_of(load_run(args.other))
-        found = audit(_model_of(trainer), graphs, other=other)
+        found = audit(trainer, graphs, other=None if args.other is None else load_run(args.other))
     print(json.dumps(found.to_dict(), indent=1) if args.json else audit_text(found))
     return 0 if found.faithful else 1
-
-
-def _model_of(trainer):
-    "The first model of an ensemble."
-    return getattr(trainer, "members", [trainer])[0]
 
 
 def audited_graphs(args, trainer) -> list:
@@ -76,10 +71,9 @@ def audited_graphs(args, trainer) -> list:
     from gib_nb.cli.predict import check_features, read_inputs
     from gib_nb.data.datasets import load_dataset
 
-    if not is_path(args.graphs):
-        return list(load_dataset(args.graphs, args.data, seed=trainer.config.seed).test)
+    if not is_path(args.file):
+        return list(load_dataset(args.file, args.data, seed=trainer.config.seed).test)
     source = trainer.record["metrics"].get("source") or {}
-    options = argparse.Namespace(file=args.graphs, smiles=args.smiles, workers=1, progress=args.progress)
-    _, graphs, _ = read_inputs(options, bool(source.get("standardize")))
+    _, graphs, _ = read_inputs(args, bool(source.get("standardize")))
     check_features(trainer, graphs)
     return graphs

@@ -162,14 +162,11 @@ def reproduce_command(args) -> int:
     ]
     if not good:
         raise ValueError(f"expected at least one trial to succeed (got {rows[0]['error']})")
-    joined = args.table == "explanation"  # one row for all methods of a seed
     if args.table == "own-data":
         good = module.condense(good)
     order = {dataset: place for place, dataset in enumerate(table.datasets)}
-    whole = sorted(
-        module.condense(earlier + good) if joined else earlier + good,
-        key=lambda row: order.get(row["dataset"], len(order)),
-    )
+    join = getattr(module, "join_methods", list)  # where a row holds all methods of a seed
+    whole = sorted(join(earlier + good), key=lambda row: order.get(row["dataset"], len(order)))
     write_json(path, round_json(configs_apart(whole) | environment()))
     print(getattr(module, "report", method_tables)(whole) if hasattr(args, "methods") else method_tables(whole))
     failed = len(rows) - len(good)

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['METHODS', 'ABLATIONS', 'UNMASKED', 'fit_classifier', 'symmetrize', 'explainers', 'with_ground_truth',
-           'classifiers_first', 'explanation_data', 'explanation_trial', 'condense', 'ablation_trial']
+           'classifiers_first', 'explanation_data', 'explanation_trial', 'join_methods', 'ablation_trial']
 
 # %% ../../nbs/56_explainers.ipynb #54dbdd4a
 import copy
@@ -240,7 +240,7 @@ def explanation_trial(
     return scores | more | {"graphs": len(shown)}
 
 
-def condense(rows: list[dict]) -> list[dict]:
+def join_methods(rows: list[dict]) -> list[dict]:
     "One row for each data set and seed, with the scores of all methods."
     joined = {}
     for row in rows:

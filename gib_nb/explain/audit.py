@@ -45,9 +45,10 @@ def cut_edges(
 
 # %% ../../nbs/47_audit.ipynb #aud00009
 class Audited:
-    "Scores and predictions of a trained `GIBTrainer`."
+    "Scores and predictions of a trained `GIBTrainer`, or of the first model of a `GIBEnsemble`."
 
     def __init__(self, trainer):
+        trainer = getattr(trainer, "members", [trainer])[0]
         self.trainer, self.on_edges = trainer, isinstance(trainer.config.mask, EdgeMask)
         self.post_hoc = isinstance(trainer.config.classifier, Frozen)
 
@@ -181,7 +182,8 @@ class Audit:
 # %% ../../nbs/47_audit.ipynb #aud00020
 def _findings(differences: dict) -> list[str]:
     "What the tests say against a mask."
-    passed, failed = ({test for test, each in differences.items() if sign(each)} for sign in (_above, _below))
+    passed = {test for test, each in differences.items() if each["low"] > 0}
+    failed = {test for test, each in differences.items() if each["high"] < 0}
     found = []
     if "use" not in passed:
         found.append("the classifier predicts as well through a random mask of the same size")
@@ -193,14 +195,6 @@ def _findings(differences: dict) -> list[str]:
         found.append("its selection is no more necessary, and no more sufficient, than a random one")
     return found
 
-
-def _above(difference: dict) -> bool:
-    return difference["low"] > 0
-
-
-def _below(difference: dict) -> bool:
-    return difference["high"] < 0
-
 # %% ../../nbs/47_audit.ipynb #aud00021
 LEAST = 20  # graphs, by which a mask can be judged
 
@@ -211,7 +205,7 @@ def can_be_cut(graph: Data) -> bool:
 
 # %% ../../nbs/47_audit.ipynb #34d04c47
 def audit(
-    trainer,  # fitted `GIBTrainer`, or something `Audited`
+    trainer,  # fitted `GIBTrainer` or `GIBEnsemble`, or something `Audited`
     graphs,  # that the model was not trained on, at least 20
     fractions=(0.1, 0.2, 0.3, 0.4, 0.5),  # of the nodes, or edges, that count as selected
     repeats: int = 2,  # random masks for each fraction

@@ -107,11 +107,10 @@ def faithfulness(
     "`audit` as JSON; None for too few graphs that can be cut."
     from gib_nb.explain.audit import LEAST, audit, can_be_cut
 
-    members = getattr(trainer, "members", [trainer])
     usable = [graph for graph in graphs if can_be_cut(graph)][:AUDITED]
     if len(usable) < LEAST:
         return None
-    return audit(members[0], usable, fractions=(0.1, 0.2, 0.3, 0.5), repeats=1).to_dict()
+    return audit(trainer, usable, fractions=(0.1, 0.2, 0.3, 0.5), repeats=1).to_dict()
 
 
 def spread_measures(

@@ -94,6 +94,7 @@ class Part:
     kinds: ClassVar[dict[str, type]] = {}  # class name → class
     slot: ClassVar[str] = ""  # field of `GIBConfig` that such a part stands in
     word: ClassVar[str] = ""  # by which the command line and `GIBTrainer` choose this kind among those of its slot
+    leak: ClassVar[str] = "an empty mask tells the label"  # of a classifier: what an empty mask lets through, in words
     home: ClassVar[str] = ""  # module that registers its model or term, imported when a model is built
 
     def __init_subclass__(cls, abstract: bool = False):

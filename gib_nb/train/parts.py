@@ -96,7 +96,7 @@ class Pooled(Part):
 
     slot: ClassVar[str] = "classifier"
     word: ClassVar[str] = "pooled"
-    leak: ClassVar[str] = "an embedding of no node tells the label"  # what an empty mask lets through
+    leak: ClassVar[str] = "an embedding of no node tells the label"
 
 
 @dataclass(frozen=True)
