@@ -10,7 +10,7 @@ from torch_geometric.data import Data
 
 from gib_nb import GIBTrainer, motif_dataset
 from gib_nb.cli import main
-from gib_nb.experiments.cheats import CHEATS, Cheat, fidelity, irrelevant_halves
+from gib_nb.experiments.cheats import CHEATS, Cheat, detection, fidelity, irrelevant_halves, report
 from gib_nb.explain.audit import TESTS, Audit, Audited, audit, changes, cut_edges, cut_nodes, top_part
 from gib_nb.report.audit import audit_figure, audit_text
 from gib_nb.train.fields import Part
@@ -191,3 +191,19 @@ def test_of_an_ensemble_the_first_model_is_audited(trained):
 def test_every_classifier_says_what_an_empty_mask_lets_through():
     "Also one that is new and says nothing of its own."
     assert all(kind.leak for kind in Part.kinds.values()) and Part.leak == "an empty mask tells the label"
+
+
+def test_detection_by_hand():
+    "Two trials: the audit doubts one cheat of two, fidelity prefers it once."
+    of = lambda faithful, plus, minus: {"faithful": faithful, "fidelity_plus": plus, "fidelity_minus": minus}
+    honest, cheat, worse = of(True, 0.5, 0.1), of(False, 0.6, 0.1), of(True, 0.9, 0.2)
+    rows = [
+        {"dataset": "motif", "method": "gib", "audits": {"honest": honest} | dict.fromkeys(CHEATS, each)}
+        for each in (cheat, worse)
+    ]
+    found = detection(rows)
+    assert found["honest"] == {"doubted": 0, "fidelity as good": 1, "fidelity_plus": 0.5, "fidelity_minus": 0.1}
+    assert found["number"]["doubted"] == 0.5 and found["number"]["fidelity as good"] == 0.5
+    assert [line.split()[:4] for line in report(rows).splitlines() if "number" in line] == [
+        ["motif,", "gib,", "number", "0.50"]
+    ]

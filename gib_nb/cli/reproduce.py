@@ -47,6 +47,13 @@ TABLES = {
     ),
     "atoms": Table("experiments.contributions", ["Lipophilicity"], ("seeds", "max_explained"), 60, 5, 200),
     "ablation": Table("experiments.explainers", ["Mutagenicity"], ("seeds",), 60, 3),
+    "audit": Table("experiments.cheats", ["motif", "Mutagenicity"], ("methods", "seeds", "max_explained"), 90, 10, 150),
+    "information-term": Table(
+        "experiments.information_term",
+        ["motif", "spurious motif", "colored motif", "Mutagenicity"],
+        ("methods", "seeds"),
+        60,
+    ),
 }
 EPILOG = """tables, with published data from --data or GIB_NB_DATA:
   classification   the paper's: poolings, plain networks and GIBs on ten folds of four data sets; MUTAG and the
@@ -63,6 +70,10 @@ EPILOG = """tables, with published data from --data or GIB_NB_DATA:
                    GNNExplainer, some minutes for each seed
   ablation         the two-stage GIB on Mutagenicity, with each of its parts left out; a quarter of an hour for each
                    seed
+  audit            honest models, and masks that cheat: which does the audit find? some minutes for each seed, method
+                   and data set
+  information-term every method with its beta at zero and moved over two decades; half a minute to two minutes for
+                   each seed, method, weight and data set
 
 examples:
   gib-nb reproduce TABLE --help                               its options
@@ -202,6 +213,7 @@ def trials_of(args, module, datasets: list[str]) -> list[dict]:
         if unknown := [method for method in args.methods or () if method not in module.METHODS]:
             raise ValueError(f"expected methods among {', '.join(module.METHODS)} (got {', '.join(unknown)})")
         more |= {"method": args.methods or list(module.METHODS)}
+    more |= getattr(module, "VARIED", {})  # what is crossed with data sets, methods and seeds
     trials = grid(dataset=datasets, seed=list(range(args.seeds)), root=args.data, **more)
     plain = lambda method, epochs: {"epochs": epochs}
     method_config = getattr(module, "method_config", plain) if hasattr(args, "methods") else plain
