@@ -34,3 +34,4 @@ register("stability", "Stability", "gib_nb.explorers.stability:StabilityExplorer
 register("bits", "A bit", "gib_nb.explorers.bits:BitsExplorer")
 register("edges", "Real bonds", "gib_nb.explorers.edges:EdgesExplorer")
 register("model_selection", "Model selection", "gib_nb.explorers.model_selection:ModelSelectionExplorer")
+register("cheating", "A mask that cheats", "gib_nb.explorers.cheating:CheatingExplorer")
