@@ -12,6 +12,7 @@ NAMES = (
     "motif",
     "mutag",
     "cost",
+    "methods",
     "explaining",
     "sweeping",
     "threads",
