@@ -3,6 +3,7 @@
 import warnings
 
 import torch
+from torch_geometric.loader import DataLoader
 
 from gib_nb.data.datasets import load_dataset
 from gib_nb.nn.backbones import GraphClassifier
@@ -82,7 +83,7 @@ def explaining(name: str, rounds: int = 9) -> dict:
         for method in METHODS:
             trainer = GIBTrainer(recipe(method, epochs=6, **SHARED))
             trainers[method] = trainer.fit(data.train[::5], valid=data.valid, progress=False)
-    batches = list(trainers["gib"].spec.prepare(graphs, labels=False).batches(128))
+    batches = list(DataLoader(trainers["gib"].spec.prepare(graphs, labels=False), 128))
     plain = GraphClassifier(batches[0].x.size(1), 2, "gin", 32, 2).eval()
 
     @torch.no_grad()
