@@ -7,11 +7,26 @@ import numpy as np
 import pytest
 import torch
 from torch_geometric.data import Data
+from torch_geometric.explain import Explainer, Explanation
+from torch_geometric.explain.algorithm import ExplainerAlgorithm
+from torch_geometric.nn import SimpleConv, global_add_pool
 
 from gib_nb import GIBTrainer, motif_dataset
 from gib_nb.cli import main
 from gib_nb.experiments.cheats import CHEATS, Cheat, detection, fidelity, irrelevant_halves, report
-from gib_nb.explain.audit import TESTS, Audit, Audited, audit, changes, cut_edges, cut_nodes, top_part
+from gib_nb.explain.audit import (
+    TESTS,
+    Audit,
+    Audited,
+    AuditedExplainer,
+    Task,
+    audit,
+    changes,
+    cut_edges,
+    cut_nodes,
+    mask_alone,
+    top_part,
+)
 from gib_nb.report.audit import audit_figure, audit_text
 from gib_nb.train.fields import Part
 
@@ -207,3 +222,101 @@ def test_detection_by_hand():
     assert [line.split()[:4] for line in report(rows).splitlines() if "number" in line] == [
         ["motif,", "gib,", "number", "0.50"]
     ]
+
+
+@pytest.mark.parametrize("code", ["number", "place", "none"])
+def test_a_code_in_a_mask_is_read_without_the_graph(code):
+    "40 masks of ten nodes: three or five of them, the first or the last three, or any three."
+    random, scores, labels = np.random.default_rng(0), [], np.arange(40) % 2
+    for label in labels:
+        size = 5 if code == "number" and label else 3
+        places = [0, 1, 2] if label else [7, 8, 9]
+        chosen = places if code == "place" else random.choice(10, size, replace=False)
+        scores.append(torch.isin(torch.arange(10), torch.tensor(chosen)).float())
+    found = mask_alone(scores, np.eye(2)[labels], Task("classification"))
+    assert found["constant"] == 0.5
+    assert found["accuracy"] == 1 if code != "none" else found["accuracy"] < 0.8
+
+
+def test_masks_alone_are_for_classes():
+    scores = [torch.rand(5) for _ in range(30)]
+    assert mask_alone(scores, np.random.rand(30, 1), Task("regression")) is None
+    assert mask_alone(scores, np.random.rand(30, 3), Task("classification", ("a", "b", "c"))) is None
+    assert mask_alone(scores, np.eye(2)[[0] * 27 + [1] * 3], Task("classification")) is None
+
+
+class Counting(torch.nn.Module):
+    "Class 1 where the nodes get more than two messages from nodes whose first feature is 1."
+
+    def __init__(self):
+        super().__init__()
+        self.layer = SimpleConv("sum")
+
+    def forward(self, x, edge_index, batch):
+        count = global_add_pool(self.layer(x[:, :1], edge_index), batch)
+        return torch.cat([torch.full_like(count, 2.5), count], 1)
+
+
+class FirstFeature(ExplainerAlgorithm):
+    "The right explanation of `Counting`, or the far end of the path."
+
+    def __init__(self, right=True):
+        super().__init__()
+        self.right = right
+
+    def forward(self, model, x, edge_index, *, target, index=None, **more):
+        mask = x[:, 0] if self.right else torch.arange(len(x)) / len(x)
+        if self.explainer_config.edge_mask_type is None:
+            return Explanation(node_mask=torch.stack([mask, 0 * mask], 1))
+        return Explanation(edge_mask=mask[edge_index].amax(0))
+
+    def supports(self):
+        return True
+
+
+def explained(algorithm, on="edge", **config):
+    masks = {"edge_mask_type": "object"} if on == "edge" else {"node_mask_type": "attributes"}
+    model = dict(mode="multiclass_classification", task_level="graph", return_type="raw") | config
+    return Explainer(Counting(), algorithm, explanation_type="model", model_config=model, **masks)
+
+
+def marked_paths():
+    "Paths of ten nodes: the first two are marked in half of the graphs, none in the other."
+    forward = torch.stack([torch.arange(9), torch.arange(1, 10)])
+    edge_index = torch.cat([forward, forward.flip(0)], 1)
+    mark = torch.isin(torch.arange(10), torch.tensor([0, 1])).float()[:, None]
+    return [Data(x=torch.cat([mark * (i % 2), 1 - mark], 1), edge_index=edge_index, num_nodes=10) for i in range(40)]
+
+
+@pytest.mark.parametrize("on", ["edge", "node"])
+def test_the_scores_and_the_masked_model_of_an_explainer(on):
+    "Two marked nodes send three messages; without the first node's, or through a mask without it, there are two or fewer."
+    graph, subject = marked_paths()[1], AuditedExplainer(explained(FirstFeature(), on))
+    (scores,) = subject.scores([graph])
+    places = graph.edge_index if on == "edge" else torch.arange(10)[None]
+    assert scores.tolist() == [float((place < 2).any()) for place in places.T]
+    assert subject.predict([graph]).argmax(1).tolist() == [1]
+    every = torch.ones(len(scores), dtype=torch.bool)
+    assert subject.through([graph], [every]).argmax(1).tolist() == [1]
+    assert subject.through([graph], [places.amin(0) > 0]).argmax(1).tolist() == [0]
+
+
+@pytest.mark.parametrize("on", ["edge", "node"])
+def test_an_explainer_is_audited(on):
+    graphs = marked_paths()
+    right, wrong = (audit(explained(FirstFeature(each), on), graphs, fractions=(0.2, 0.3)) for each in (True, False))
+    assert right.faithful and right.differences["necessity"]["low"] > 0
+    assert not wrong.faithful and wrong.differences["necessity"]["difference"] < 0
+
+
+class Difference(Counting):
+    def forward(self, x, edge_index, batch):
+        return super().forward(x, edge_index, batch)[:, 1:] - 2.5
+
+
+def test_one_logit_of_an_explained_model_is_two_classes():
+    masks = {"explanation_type": "model", "edge_mask_type": "object"}
+    model = dict(mode="binary_classification", task_level="graph", return_type="raw")
+    subject = AuditedExplainer(Explainer(Difference(), FirstFeature(), model_config=model, **masks))
+    found = subject.predict(marked_paths()[:2])
+    assert found.argmax(1).tolist() == [0, 1] and found[1, 1] == pytest.approx(1 / (1 + np.exp(-0.5)))

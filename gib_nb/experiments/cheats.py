@@ -89,7 +89,7 @@ def fidelity(subject: Audited, graphs: list[Data]) -> dict[str, float]:
     "Fidelity+ and fidelity− of what is above ½, through the classifier."
     before = subject.predict(graphs)
     chosen = [scores > 0.5 for scores in subject.scores(graphs)]
-    change = lambda kept: float(changes(before, subject.through(graphs, kept), subject.trainer.spec).mean())
+    change = lambda kept: float(changes(before, subject.through(graphs, kept), subject.spec).mean())
     return {"fidelity_plus": change([~keep for keep in chosen]), "fidelity_minus": change(chosen)}
 
 # %% ../../nbs/60_cheats.ipynb #che00012
