@@ -95,7 +95,7 @@ class Task(NamedTuple):
     task: str  # "classification" or "regression"
     targets: tuple | None = None
 
-
+# %% ../../nbs/47_audit.ipynb #aud00035
 class AuditedExplainer(Audited):
     "Scores and predictions of a PyG `Explainer` of a graph classifier."
 
@@ -123,14 +123,18 @@ class AuditedExplainer(Audited):
     def _target(self, graph: Data) -> Tensor:
         return torch.tensor(self.predict([graph]).argmax(1))
 
-    def predict(self, graphs: list[Data]) -> np.ndarray:
-        return self._outcomes(Batch.from_data_list(graphs), None)
+# %% ../../nbs/47_audit.ipynb #aud00036
+@patch
+def predict(self: AuditedExplainer, graphs: list[Data]) -> np.ndarray:
+    return self._outcomes(Batch.from_data_list(graphs), None)
 
-    def through(self, graphs: list[Data], kept: list[Tensor]) -> np.ndarray:
-        batch, mask = Batch.from_data_list(graphs), torch.cat(kept).float()
-        if not self.on_edges:
-            batch.x, mask = batch.x * mask[:, None], mask[batch.edge_index].prod(0)
-        return self._outcomes(batch, mask)
+
+@patch
+def through(self: AuditedExplainer, graphs: list[Data], kept: list[Tensor]) -> np.ndarray:
+    batch, mask = Batch.from_data_list(graphs), torch.cat(kept).float()
+    if not self.on_edges:
+        batch.x, mask = batch.x * mask[:, None], mask[batch.edge_index].prod(0)
+    return self._outcomes(batch, mask)
 
 # %% ../../nbs/47_audit.ipynb #aud00031
 @patch

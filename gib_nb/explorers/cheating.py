@@ -11,6 +11,7 @@ import functools
 import itertools
 
 import numpy as np
+from fastcore.basics import patch
 
 from ..experiments.sweep import round_json
 from .control import Control
@@ -234,10 +235,38 @@ def notice_table(scores, honest) -> str:  # HTML
     )
     return f'<table class="gib-table"><tr><th>test</th><th></th></tr>{lines}</table>'
 
-# %% ../../nbs/explorers/cheating.ipynb #cht00035
+# %% ../../nbs/explorers/cheating.ipynb #cht00039
 SHOWN = ((0, 0), (0, 120), (0, 301), (1, 0), (1, 120), (1, 301))  # label, and which of the 360 graphs that have it
 
 
+_CONTROLS = (
+    Control(
+        "cheat",
+        "hide the label",
+        tuple(CHEATS),
+        "position",
+        kind="dropdown",
+        format=CHEATS.get,
+        help="Where the mask says the label.",
+    ),
+    Control(
+        "share",
+        "cheat in",
+        (0.0, 0.25, 0.5, 0.75, 1.0),
+        1.0,
+        format="{:.0%}".format,
+        help="The fraction of graphs whose mask cheats; the others are honest.",
+    ),
+    Control(
+        "graph",
+        "graph",
+        (1, 2, 3, 4, 5, 6),
+        kind="dropdown",
+        help="One of the 720 graphs; the first three have a path.",
+    ),
+)
+
+# %% ../../nbs/explorers/cheating.ipynb #cht00035
 class CheatingExplorer(Explorer):
     "Hide the label in the choice of nodes; `scores` holds what every test says, counted over all graphs."
 
@@ -246,32 +275,7 @@ class CheatingExplorer(Explorer):
     counterexample = (
         "a mask alone that tells the label, though the selection is the reason all the same: hide it in one node more."
     )
-    controls = (
-        Control(
-            "cheat",
-            "hide the label",
-            tuple(CHEATS),
-            "position",
-            kind="dropdown",
-            format=CHEATS.get,
-            help="Where the mask says the label.",
-        ),
-        Control(
-            "share",
-            "cheat in",
-            (0.0, 0.25, 0.5, 0.75, 1.0),
-            1.0,
-            format="{:.0%}".format,
-            help="The fraction of graphs whose mask cheats; the others are honest.",
-        ),
-        Control(
-            "graph",
-            "graph",
-            (1, 2, 3, 4, 5, 6),
-            kind="dropdown",
-            help="One of the 720 graphs; the first three have a path.",
-        ),
-    )
+    controls = _CONTROLS
     layout = (("graph", "notices"), ("fidelity", "information", "cuts"))
     on_site = ("cheat", "share", "graph")
 
@@ -285,22 +289,32 @@ class CheatingExplorer(Explorer):
         "The same of the honest mask."
         return dict(scores_of("none", 0.0))
 
-    def panel_graph(self):
-        label, number = SHOWN[self.graph - 1]
-        row = number + 360 * label
-        return graph_drawing(label, all_graphs()[1][row], masks_of(self.cheat, self.share)[-1][1][row])
+# %% ../../nbs/explorers/cheating.ipynb #cht00038
+@patch
+def panel_graph(self: CheatingExplorer):
+    label, number = SHOWN[self.graph - 1]
+    row = number + 360 * label
+    return graph_drawing(label, all_graphs()[1][row], masks_of(self.cheat, self.share)[-1][1][row])
 
-    def panel_notices(self):
-        return notice_table(self.scores, self.honest)
 
-    def panel_fidelity(self):
-        return fidelity_figure(self.scores, self.honest)
+@patch
+def panel_notices(self: CheatingExplorer):
+    return notice_table(self.scores, self.honest)
 
-    def panel_information(self):
-        return information_figure(self.scores)
 
-    def panel_cuts(self):
-        return cut_figure(self.scores)
+@patch
+def panel_fidelity(self: CheatingExplorer):
+    return fidelity_figure(self.scores, self.honest)
+
+
+@patch
+def panel_information(self: CheatingExplorer):
+    return information_figure(self.scores)
+
+
+@patch
+def panel_cuts(self: CheatingExplorer):
+    return cut_figure(self.scores)
 
 # %% ../../nbs/explorers/cheating.ipynb #cht00036
 def graph_drawing(label: int, hangs, mask) -> str:  # HTML
