@@ -28,8 +28,8 @@ def cells(path, kind):
     return ["".join(cell["source"]) for cell in json.loads(path.read_text())["cells"] if cell["cell_type"] == kind]
 
 
-def test_there_are_ten():
-    assert [int(path.stem[:2]) for path in LESSONS] == list(range(1, 11))
+def test_there_are_eleven():
+    assert [int(path.stem[:2]) for path in LESSONS] == list(range(1, 12))
 
 
 @pytest.mark.parametrize("path", marked())

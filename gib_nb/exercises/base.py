@@ -111,7 +111,7 @@ class StudentError(Exception):
 class Exercise:
     "A function to write; its docstring is the task, `mistakes` and `properties` say in their docstrings what is wrong."
 
-    lesson: int  # 1 to 10
+    lesson: int  # 1 to 11
     solution: Callable
     cases: tuple  # of tuples of arguments, the easiest first
     mistakes: tuple = ()  # functions that go wrong
@@ -440,7 +440,7 @@ def _repr_html_(self: Question):
     )
 
 # %% ../../nbs/62_exercises.ipynb #a24b74e1
-LESSONS = range(1, 11)
+LESSONS = range(1, 12)
 
 
 @functools.cache
