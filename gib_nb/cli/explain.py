@@ -1,4 +1,4 @@
-"""`gib-nb explain`: the atoms that carry a predicted property, for one molecule or a file of them."""
+"""`gib-nb explain`: the atoms that carry a predicted property, for one molecule or a file of them, or the nodes of graphs."""
 
 import argparse
 import csv
@@ -7,6 +7,7 @@ import pathlib
 import sys
 
 from gib_nb.cli.common import PLAIN, add_renamed, add_worker_options, output, probability, report_progress, workers
+from gib_nb.cli.explain_graphs import explain_graphs, holds_graphs
 from gib_nb.data.records import FILES, smiles_column, smiles_lines
 from gib_nb.experiments.screening import explain_lines
 from gib_nb.explain.molecule import SHIPPED_MODELS, explain_smiles, load_run, oracle_for_dataset, shipped_model
@@ -29,12 +30,16 @@ The model is the one that is shipped for the property, the same as in the lesson
 yours. The text and the page say how well it predicts test molecules, and whether the fragment is closer to its
 molecule than random connected fragments of the same size.
 
+Graphs are read from a .pt file with a list of torch_geometric Data, or a folder of such files, as for gib-nb train.
+The rows have the numbers of the selected nodes and edges. Without --model, a model is trained on their labels first.
+
 examples:
   gib-nb explain "CCOC(=O)C1=C(COCCN)NC(C)=C(C(=O)OC)C1c1ccccc1Cl"
   gib-nb explain "O=C(CCCN1CCC(O)(c2ccc(Cl)cc2)CC1)c1ccc(F)cc1" --property MLM
   gib-nb explain "CCN(CC)CC(=O)Nc1c(C)cccc1C" --out lidocaine.svg
   gib-nb explain library.smi --model runs/QED-20260101-120000 --out library.csv
   gib-nb explain library.smi.gz --out library.parquet --jobs -1
+  gib-nb explain graphs.pt --out graphs.html
 """
 )
 
@@ -43,14 +48,16 @@ def add_parser(commands) -> list:
     "Add the command, and return its parser in a list."
     parser = commands.add_parser(
         "explain",
-        help="show which atoms of molecules carry a predicted property",
+        help="show which atoms of molecules, or nodes of graphs, carry a prediction",
         epilog=EPILOG,
-        usage="gib-nb explain SMILES|FILE [options]",
-        description="Show which atoms carry the property that a model predicts.",
+        usage="gib-nb explain SMILES|FILE|GRAPHS [options]",
+        description="Show which atoms, or nodes, carry what a model predicts.",
         **PLAIN,
     )
     parser.add_argument(
-        "smiles", metavar="SMILES|FILE", help="a molecule in quotes, or a file with one molecule per line, see below"
+        "smiles",
+        metavar="SMILES|FILE|GRAPHS",
+        help="a molecule in quotes, a file with one molecule per line, or a .pt file of graphs, see below",
     )
     parser.add_argument(
         "--smiles",
@@ -60,7 +67,9 @@ def add_parser(commands) -> list:
         "(default: found from names and values)",
     )
     parser.add_argument(
-        "--model", metavar="RUN", help="result folder of gib-nb train on molecules (default: a shipped model)"
+        "--model",
+        metavar="RUN",
+        help="result folder of gib-nb train on molecules, or on graphs (default: a shipped model)",
     )
     parser.add_argument(
         "--property",
@@ -89,6 +98,8 @@ def add_parser(commands) -> list:
 
 def explain_command(args) -> int:
     "Explain one SMILES, or all of a file; the result is the exit code."
+    if holds_graphs(args.smiles):
+        return explain_graphs(args)
     suffix = pathlib.Path(args.out).suffix.lower() if args.out else None
     many = args.smiles.lower().endswith(FILES)
     last = ".parquet" if many else ".svg"

@@ -1,0 +1,89 @@
+"""`gib-nb explain` for a file of graphs: the nodes and edges that carry a predicted label."""
+
+import argparse
+import csv
+import dataclasses
+import pathlib
+import sys
+
+from gib_nb.cli.common import output, report_progress
+from gib_nb.data.registry import GRAPH_FILES
+from gib_nb.report.graphs import GRAPH_COLUMNS, graph_row, graphs_html
+
+METHOD = "two_stage"  # the recipe of a model that is trained for the purpose
+
+
+def holds_graphs(path: str) -> bool:
+    "Whether this is a file of graphs, or a folder with such files."
+    path = pathlib.Path(path)
+    if path.is_dir():
+        inside = [*path.iterdir(), path / "processed" / "data.pt"]
+        return any(each.suffix.lower() in GRAPH_FILES and each.is_file() for each in inside)
+    return path.suffix.lower() in GRAPH_FILES
+
+
+def explain_graphs(args) -> int:
+    "Explain all graphs of a file; the result is the exit code."
+    from gib_nb.cli.predict import check_features
+    from gib_nb.data.files import read_graphs
+
+    check_options(args)
+    graphs = read_graphs(args.smiles)
+    trainer, model = (train_model if args.model is None else named_model)(args, graphs)
+    check_features(trainer, graphs)
+    found = explanations(trainer, graphs, args.threshold)
+    with output(args.out) as file:
+        if args.out and pathlib.Path(args.out).suffix.lower() == ".html":
+            file.write(graphs_html(found, model))
+        else:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(GRAPH_COLUMNS)
+            writer.writerows(graph_row(number, explanation, said) for number, _, explanation, said in found)
+    if args.out:
+        report_progress(f"wrote {args.out}", args)
+    return 0
+
+
+def check_options(args):
+    "ArgumentTypeError for what goes with molecules alone."
+    if args.out and pathlib.Path(args.out).suffix.lower() not in (".csv", ".html"):
+        raise argparse.ArgumentTypeError(f"expected --out as a name in .csv or .html for graphs (got {args.out})")
+    for option in ("property", "smiles_column", "jobs", "dask"):
+        if getattr(args, option) is not None:
+            name = "--smiles" if option == "smiles_column" else f"--{option}"
+            raise argparse.ArgumentTypeError(f"expected molecules for {name} (got the graphs in {args.smiles})")
+
+
+def named_model(args, graphs) -> tuple:
+    "The model of a result folder, and what it is called."
+    from gib_nb.explain.molecule import load_run
+
+    return load_run(args.model), f"the model in {args.model}"
+
+
+def train_model(args, graphs) -> tuple:
+    "A model that is trained on the labels of the graphs, and what it is called; ValueError for graphs without labels."
+    from gib_nb.data.datasets import load_dataset
+    from gib_nb.train.recipes import TITLES, recipe
+    from gib_nb.train.trainer import GIBTrainer
+
+    if any(graph.get("y") is None for graph in graphs):
+        raise ValueError(
+            f"expected --model RUN, or graphs with labels y on which a model can be trained (got {args.smiles} without)"
+        )
+    report_progress(f"training a {TITLES[METHOD]} on the labels of the graphs; --model RUN takes a trained model", args)
+    data = load_dataset(args.smiles)
+    trainer = GIBTrainer(recipe(METHOD)).fit(data.train, valid=data.valid, progress=args.progress)
+    word = "R²" if data.task == "regression" else "accuracy"
+    said = f"a {TITLES[METHOD]} trained on {len(data.train)} of these graphs, {word} {trainer.score(data.test):.3f} on {len(data.test)} others"
+    print(said, file=sys.stderr)
+    return trainer, said
+
+
+def explanations(trainer, graphs, threshold=None):
+    "Stream of (number from 1, graph, explanation, prediction)."
+    predictions = trainer.apply(graphs)
+    if threshold is not None:
+        predictions = dataclasses.replace(predictions, threshold=threshold)
+    said = trainer.spec.decode(predictions.prediction).tolist()
+    yield from zip(range(1, len(graphs) + 1), graphs, predictions, said)
