@@ -45,12 +45,17 @@ def motif_dataset(
     num_graphs: int = 1000,  # half of them houses, half rings
     base_nodes: int = 20,  # nodes of the tree
     seed: int = 0,  # seed of the graphs and of the split; a smaller set is the beginning of a larger one
+    degrees: bool = True,  # features that tell the degree of a node; without, ten times .1, as in BA-2Motifs
 ) -> GraphDataset:  # x = one-hot degree up to 9, edge_mask and node_mask = the motif, split 80/10/10
     "Trees with a house (class 0) or a five-ring (class 1), as BA-2Motifs (Luo et al., 2020); the bridge is not in the truth."
     if num_graphs < 2 or base_nodes < 2:
         raise ValueError(f"expected at least 2 graphs and 2 base nodes (got {num_graphs} and {base_nodes})")
     features = DegreeFeatures(9)
     graphs = [features(_motif_graph(base_nodes, i % 2, np.random.default_rng([seed, i]))) for i in range(num_graphs)]
+    if not degrees:
+        for graph in graphs:
+            graph.x = torch.full_like(graph.x, 0.1)
+        return make_dataset("plain motif", graphs, seed=seed)
     return dataclasses.replace(make_dataset("motif", graphs, seed=seed), degree_features=features)
 
 # %% ../../nbs/20_synthetic.ipynb #syn00002

@@ -141,12 +141,14 @@ def classifiers_first(
 
 # %% ../../nbs/56_explainers.ipynb #20da3125
 def explanation_data(
-    dataset: str,  # "motif", or "Mutagenicity" and others with an edge_mask
+    dataset: str,  # "motif", "plain motif" without degrees as features, or "Mutagenicity" and others with an edge_mask
     seed: int,  # of the split
     root=None,  # folder with published data
 ):  # GraphDataset
     "Graphs whose true explanation is known."
-    return (motif_dataset(1000) if dataset == "motif" else load_dataset(dataset, root=root)).with_split(seed=seed)
+    if dataset in ("motif", "plain motif"):
+        return motif_dataset(1000, degrees=dataset == "motif").with_split(seed=seed)
+    return load_dataset(dataset, root=root).with_split(seed=seed)
 
 # %% ../../nbs/56_explainers.ipynb #9305ed78
 @functools.lru_cache(maxsize=1)
