@@ -24,6 +24,7 @@ from gib_nb.nn.gib import FeatureEncoder
 from gib_nb.nn.masks import (
     EdgeGenerator,
     edge_mask_context,
+    generate,
     masked_forward,
     random_masks,
     sample_concrete,
@@ -826,3 +827,25 @@ def test_a_mask_reaches_layers_derived_from_those_of_pyg():
     for _ in range(2):
         assert torch.equal(layer(features(), PATH), whole)
         torch.testing.assert_close(masked_forward(torch.ones(6), layer, features(), PATH), whole)
+
+
+@pytest.mark.parametrize("mask_on", ["nodes", "edges"])
+def test_several_networks_of_a_mask_vote_by_their_logits(mask_on):
+    "Depths 2, 1 and 0, and no less; the mask is the mean of the logits of all of them."
+    settings = dict(mask_on=mask_on, generator_num_layers=2, norm=None)
+    model = ReencodingGIB(3, 2, "gin", 8, 2, generator_num_networks=4, **settings).eval()
+    x, edge_index = torch.randn(4, 3), torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
+    assert [type(network.backbone).__name__ for network in model.mask_networks] == ["GIN", *["FeatureEncoder"] * 2]
+    assert model.mask_networks[0].backbone.num_layers == 1
+    nodes, p, mask = model.mask(x, edge_index)
+    each = [generate(model.generator, nodes, edge_index), *(net(x, edge_index) for net in model.mask_networks)]
+    found = torch.stack([values.logit(1e-6) for values in each]).mean(0).sigmoid()
+    assert torch.equal(mask if mask_on == "edges" else p, found)
+
+
+def test_the_networks_of_a_mask_are_trained_and_frozen_together():
+    model = ReencodingGIB(3, 2, "gin", 8, 2, generator_num_layers=1, generator_num_networks=2)
+    for half, learns in (("mask", True), ("classifier", False)):
+        model.set_trainable(half)
+        assert {parameter.requires_grad for parameter in model.mask_networks.parameters()} == {learns}
+        assert model.mask_networks[0].training == learns

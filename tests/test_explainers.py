@@ -127,7 +127,7 @@ def test_marked_graphs_of_mutagenicity_are_mutagens():
 
 
 def small(monkeypatch):
-    monkeypatch.setattr(room, "motif_dataset", lambda size: motif_dataset(40, base_nodes=6))
+    monkeypatch.setattr(room, "motif_dataset", lambda size, **more: motif_dataset(40, base_nodes=6))
 
 
 @pytest.mark.slow
@@ -150,6 +150,7 @@ def test_a_cell_of_the_comparison_is_plain_and_whole(monkeypatch):
         "GIB, post hoc",
         "GIB",
         "GIB, two-stage",
+        "GIB, robust",
         "VGIB",
         "GSAT",
         "PGIB",

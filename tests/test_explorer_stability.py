@@ -20,6 +20,7 @@ from gib_nb.explorers.stability import (
     outcome,
 )
 from gib_nb.train.config import GIBConfig, flat_settings
+from gib_nb.train.recipes import TITLES
 from gib_nb.utils.files import asset_path
 
 
@@ -84,6 +85,8 @@ def test_the_small_sweep_has_the_shape_of_the_shipped_one(explorer):
     )
     assert small["graphs"] == explorer.data["graphs"]
     assert [row.keys() for row in small["rows"]] == [(explorer.data["rows"][0]).keys()]
+    assert small["methods"]["gsat"].keys() == explorer.data["methods"]["gsat"].keys()
+    assert small["methods"]["gsat"]["rows"][0].keys() == explorer.data["methods"]["gsat"]["rows"][0].keys()
     assert small == StabilityExplorer.build(small=True, progress=False)
 
 
@@ -221,8 +224,24 @@ def test_the_curve_menu_and_the_schedule(explorer):
     assert (pretraining.x0, pretraining.x1, rampup.x0, rampup.x1) == (0, 15, 15, 20)
 
 
+@pytest.mark.parametrize("method", stability.METHODS[1:])
+def test_another_method_has_trainings_of_its_own(explorer, method):
+    explorer.method = method
+    found = explorer.data["methods"][method]
+    assert explorer.rows == found["rows"] and [row["seed"] for row in found["rows"]] == list(SEEDS)
+    assert explorer.schedule == (found["pretrain_epochs"], 0)
+    assert [list(line.y) for line in shown(explorer, "curves").figure.data[:8]] == [
+        row["curves"]["auc"] for row in explorer.rows
+    ]
+    lines = [list(line.itertext()) for line in list(ElementTree.fromstring(explorer.panel("map")))[1:]]
+    count = {line[0]: line[1] for line in lines}
+    assert list(count)[1:] == [TITLES[name] for name in stability.METHODS[1:]]
+    assert count[TITLES[method]] == f"{explorer.outcomes().get('finds the motif', 0)} of 8"
+    assert "GIB, pretraining 0, ramp-up 0, α = 0.3" in count
+
+
 def test_state_and_errors(explorer):
-    state = {"pretrain_epochs": 5, "rampup_epochs": 15, "alpha": 1.0, "curve": "mean_node_mask"}
+    state = {"method": "gib", "pretrain_epochs": 5, "rampup_epochs": 15, "alpha": 1.0, "curve": "mean_node_mask"}
     assert StabilityExplorer().restore(state).state == state
     with pytest.raises(ValueError, match="expected pretrain_epochs to be one of 0, 5, 15, 30"):
         explorer.pretrain_epochs = 7

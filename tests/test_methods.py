@@ -13,7 +13,7 @@ from gib_nb.methods.pgib import PrototypeClassifier, nearest_graphs, pgib_config
 from gib_nb.methods.vgib import NoisyGIB, node_statistics, noise_kl, vgib_config
 from gib_nb.nn.backbones import readout
 from gib_nb.nn.masks import edge_mask_context
-from gib_nb.train.config import config_from_dict, config_to_dict
+from gib_nb.train.config import config_from_dict, config_to_dict, flat_settings
 from gib_nb.train.parts import Prior
 from gib_nb.train.recipes import RECIPES, SUMMARIES, recipe
 
@@ -30,6 +30,12 @@ def test_a_summary_is_what_the_recipe_says(method):
     assert SUMMARIES[method] == RECIPES[method].__doc__.splitlines()[0]
 
 
+def test_the_robust_recipe_is_the_two_stage_one_with_three_changes():
+    ours, theirs = (flat_settings(recipe(name)) for name in ("robust", "two_stage"))
+    changed = {name: value for name, value in ours.items() if theirs[name] != value}
+    assert changed == {"alpha": 1.0, "generator_num_layers": 2, "generator_num_networks": 2}
+
+
 @pytest.mark.parametrize("method", ["vgib", "gsat", "pgib"])
 def test_a_method_trains_saves_and_loads(method, motifs, tmp_path):
     trainer = GIBTrainer(recipe(method, epochs=3, **TINY)).fit(motifs.train, valid=motifs.valid, progress=False)
@@ -40,6 +46,14 @@ def test_a_method_trains_saves_and_loads(method, motifs, tmp_path):
         assert torch.equal(getattr(again.apply(motifs.test), name), getattr(trainer.apply(motifs.test), name))
     assert all(math.isfinite(row["loss"]) for row in trainer.history["epochs"])
     assert any(row["mutual_information"] > 0 for row in trainer.history["steps"])
+
+
+def test_two_networks_of_a_mask_are_saved_and_loaded(motifs, tmp_path):
+    trainer = GIBTrainer(recipe("robust", epochs=12, **TINY)).fit(motifs.train, valid=motifs.valid, progress=False)
+    trainer.save(tmp_path)
+    again = GIBTrainer.load(tmp_path)
+    assert len(again.model.mask_networks) == 1
+    assert torch.equal(again.apply(motifs.test).edge_mask, trainer.apply(motifs.test).edge_mask)
 
 
 @settings(max_examples=30, deadline=None)

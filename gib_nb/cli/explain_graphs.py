@@ -10,7 +10,7 @@ from gib_nb.cli.common import output, report_progress
 from gib_nb.data.registry import GRAPH_FILES
 from gib_nb.report.graphs import GRAPH_COLUMNS, graph_row, graphs_html
 
-METHOD = "two_stage"  # the recipe of a model that is trained for the purpose
+METHOD = "robust"  # the recipe of a model that is trained for the purpose
 
 
 def holds_graphs(path: str) -> bool:

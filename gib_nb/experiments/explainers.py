@@ -25,6 +25,7 @@ from ..data.datasets import load_dataset
 from ..data.synthetic import motif_dataset
 from ..explain.metrics import edge_auc, mask_scores
 from ..explain.pyg import GraphPredictor
+from ..methods.robust import robust_config
 from ..methods.two_stage import DECOUPLED, decoupled_config
 from ..nn.backbones import GraphClassifier, edge_inputs, edges_of, evaluation_mode
 from ..nn.classifiers import call_classifier
@@ -128,12 +129,13 @@ def with_ground_truth(
 def classifiers_first(
     classifier_epochs: int = 45,  # a third as many follow for the mask, and two thirds for the classifiers again
     seed: int = 0,
-    **settings,  # as in `decoupled_config`
+    make=decoupled_config,  # or `robust_config`
+    **settings,  # of the recipe
 ) -> GIBConfig:
-    "The two-stage recipe with as many epochs for the classifiers as a plain network has."
+    "A two-stage recipe with as many epochs for the classifiers as a plain network has."
     third = -(-classifier_epochs // 3)
     finetune_epochs = settings.pop("finetune_epochs", 2 * third)
-    return decoupled_config(
+    return make(
         **{"epochs": classifier_epochs + third + finetune_epochs, "pretrain_epochs": classifier_epochs} | settings,
         finetune_epochs=finetune_epochs,
         seed=seed,
@@ -196,11 +198,12 @@ def _by_recipe(name: str, method: str, whole: bool = False, longer: float = 1.0)
     def train(data, plain, seed, epochs, settings):
         own = {each for each, option in options().items() if option.kinds == (Critic,)}  # of the critic alone
         shared = settings if method == "gib" else {key: value for key, value in settings.items() if key not in own}
-        make = classifiers_first if method == "two_stage" else functools.partial(recipe, method)
-        length = (
-            {"classifier_epochs": -(-3 * epochs // 4)} if method == "two_stage" else {"epochs": round(longer * epochs)}
-        )
-        trainer = GIBTrainer(make(**length, seed=seed, **shared))
+        stages = {"two_stage": decoupled_config, "robust": robust_config}
+        if method in stages:
+            make = functools.partial(classifiers_first, -(-3 * epochs // 4), make=stages[method])
+        else:
+            make = functools.partial(recipe, method, epochs=round(longer * epochs))
+        trainer = GIBTrainer(make(seed=seed, **shared))
         trainer.fit(data.train, valid=data.valid, progress=False)
         return {name: (GraphPredictor(trainer, whole=whole), _mask_by(trainer))}, {
             f"collapse_{method}".removesuffix("_gib"): trainer.collapse
@@ -215,6 +218,7 @@ _METHODS = {
     "GIB, post hoc": _post_hoc,
     "GIB": _by_recipe("GIB", "gib"),
     "GIB, two-stage": _by_recipe("GIB, two-stage", "two_stage", whole=True),
+    "GIB, robust": _by_recipe("GIB, robust", "robust", whole=True),
     "VGIB": _by_recipe("VGIB", "vgib", longer=5 / 3),
     "GSAT": _by_recipe("GSAT", "gsat", longer=5 / 3),
     "PGIB": _by_recipe("PGIB", "pgib", longer=5 / 3),

@@ -19,6 +19,7 @@ from gib_nb.nn.masks import (
     EdgeGenerator,
     SubgraphGenerator,
     edge_mask_from_nodes,
+    generate,
     node_mask_from_edges,
     sample_concrete,
     undirected_edge_ids,
@@ -149,11 +150,16 @@ def mask(self: GIB, x: Tensor, edge_index: Tensor, **edges) -> tuple[Tensor, Ten
     "Node embeddings [n, d], and the probability of each node [n] and edge [E] to be in G_sub; `edges` are edge_attr and edge_weight, here and in the following methods."
     nodes = call_network(self.backbone, x, edge_index, **edges)
     seen = nodes if self.mask_backbone is None else call_network(self.mask_backbone, x, edge_index, **edges)
+    found = self.probabilities(seen, x, edge_index, **edges)
     if isinstance(self.generator, EdgeGenerator):
-        mask = self.generator(seen, edge_index)
-        return nodes, node_mask_from_edges(mask, edge_index, len(x)), mask
-    p = self.generator(seen)
-    return nodes, p, edge_mask_from_nodes(p, edge_index)
+        return nodes, node_mask_from_edges(found, edge_index, len(x)), found
+    return nodes, found, edge_mask_from_nodes(found, edge_index)
+
+
+@patch
+def probabilities(self: GIB, seen: Tensor, x: Tensor, edge_index: Tensor, **edges) -> Tensor:
+    "Probabilities of the nodes [n], or of the edges [E], from embeddings `seen` [n, d]."
+    return generate(self.generator, seen, edge_index)
 
 
 @patch

@@ -22,6 +22,7 @@ from gib_nb.train.parts import (
     Critic,
     Encoder,
     Finetune,
+    Frozen,
     Mask,
     NodeMask,
     Noise,
@@ -99,6 +100,14 @@ def _check_noise(mask: Part, classifier: Part, information: Part):
     if isinstance(information, Noise) and not isinstance(classifier, Noisy):
         raise ValueError(f'expected classifier="noisy" with information="noise", which bounds it (got {classifier})')
 
+# %% ../../nbs/32_config.ipynb #cfg00031
+def _check_networks(mask: Part, classifier: Part):
+    "ValueError for several networks of a mask whose depth is not given, or where the mask has no network of its own."
+    if mask.num_networks > 1 and (mask.num_layers is None or not isinstance(classifier, (Reencode, Frozen))):
+        raise ValueError(
+            f'expected generator_num_layers, and classifier="reencode" or "frozen", with generator_num_networks={mask.num_networks} (got {mask} and {classifier})'
+        )
+
 # %% ../../nbs/32_config.ipynb #26c93d49
 @dataclass(frozen=True)
 class GIBConfig(Part, abstract=True):
@@ -136,6 +145,7 @@ class GIBConfig(Part, abstract=True):
             raise ValueError(
                 f"expected no num_layers of the mask with an encoder of your own, whose depth is its own, or that is shared (got {self.mask.num_layers})"
             )
+        _check_networks(self.mask, self.classifier)
 
 # %% ../../nbs/32_config.ipynb #5c38fc8a
 @patch(as_prop=True)

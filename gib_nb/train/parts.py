@@ -74,6 +74,11 @@ class Mask(Part, abstract=True):
         optional=True,
     )
     sample: bool = flag("in training, predict from a random sample of the mask (concrete relaxation)", "sample_mask")
+    num_networks: int = count(
+        1,
+        "networks that the mask is computed from, each with a layer less than the one before: the mean of their logits",
+        option="generator_num_networks",
+    )
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,7 @@ def gib_arguments(config: GIBConfig, spec: DataSpec) -> tuple[tuple, dict]:
         sample_mask=mask.sample,
         generator_num_layers=mask.num_layers,
         edge_channels=spec.edge_channels,
-    )
+    ) | ({"generator_num_networks": mask.num_networks} if mask.num_networks > 1 else {})
 
 
 def config_edge_fields(config: GIBConfig, in_channels: int, model=None) -> tuple[str, ...]:
