@@ -262,6 +262,10 @@ def test_every_setting_is_in_the_fingerprint():
         "generator_num_layers": 1,
         "max_grad_norm": 1.0,
     }
+    needs = {
+        "finetune_epochs": {"classifier": "reencode"},
+        "generator_num_networks": {"classifier": "reencode", "generator_num_layers": 2},
+    }
     keys = {fingerprint(GIBConfig(), [], [])}
     for name, value in flat_settings(GIBConfig()).items():
         if name != "two_stage":
@@ -272,13 +276,7 @@ def test_every_setting_is_in_the_fingerprint():
                 if isinstance(value, bool)
                 else value + (1 if isinstance(value, int) else 0.01)
             )
-            keys.add(
-                fingerprint(
-                    configure(**{name: new}, **({"classifier": "reencode"} if name == "finetune_epochs" else {})),
-                    [],
-                    [],
-                )
-            )
+            keys.add(fingerprint(configure(**{name: new}, **needs.get(name, {})), [], []))
     assert len(keys) == len(flat_settings(GIBConfig()))  # one for each, and that of the defaults instead of two_stage
     assert (
         len({weights_hash(fitted(epochs=2, pretrain_epochs=0, rampup_epochs=0, seed=seed).model) for seed in (0, 1)})

@@ -135,6 +135,7 @@ def words_of(name, needs=True):
 NEEDS = {
     name: {"classifier": "reencode"} for name in ("num_classifiers", "mask_features", "two_stage", "finetune_epochs")
 } | {name: {"classifier": "prototypes"} for name in ("prototypes_per_class", "prototype_weight", "project_every")}
+NEEDS["generator_num_networks"] = {"classifier": "reencode", "generator_num_layers": 2}
 
 
 @pytest.mark.parametrize("name", OPTIONS)
@@ -142,7 +143,12 @@ def test_each_option_sets_its_setting(name):
     words, value = words_of(name)
     needed = NEEDS.get(name, {})
     args = build_parser().parse_args(
-        ["train", "motif", *words, *(word for pair in needed.items() for word in ("--" + pair[0], pair[1]))]
+        [
+            "train",
+            "motif",
+            *words,
+            *(word for pair in needed.items() for word in ("--" + pair[0].replace("_", "-"), str(pair[1]))),
+        ]
     )
     assert given_settings(args) == needed | {name: value}  # and none that was not given
     config = config_of(args)

@@ -3,6 +3,7 @@
 import argparse
 import csv
 import dataclasses
+import os
 import pathlib
 import sys
 
@@ -15,11 +16,10 @@ METHOD = "robust"  # the recipe of a model that is trained for the purpose
 
 def holds_graphs(path: str) -> bool:
     "Whether this is a file of graphs, or a folder with such files."
-    path = pathlib.Path(path)
-    if path.is_dir():
-        inside = [*path.iterdir(), path / "processed" / "data.pt"]
+    if os.path.isdir(path):  # False, and no error, for a SMILES that is too long for a name
+        inside = [*pathlib.Path(path).iterdir(), pathlib.Path(path, "processed", "data.pt")]
         return any(each.suffix.lower() in GRAPH_FILES and each.is_file() for each in inside)
-    return path.suffix.lower() in GRAPH_FILES
+    return pathlib.Path(path).suffix.lower() in GRAPH_FILES
 
 
 def explain_graphs(args) -> int:
