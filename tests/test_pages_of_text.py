@@ -39,7 +39,7 @@ def test_code_runs_as_it_stands(code, tmp_path, monkeypatch):
         code = code.replace(
             large, large.replace('load_dataset("motif")', "motif_dataset(100)").replace('"motif"', "motif_dataset(100)")
         )
-    if 'recipe("two_stage"' in code:
+    if 'recipe("robust"' in code:
         code = "data = motif_dataset(60)\n" + code.replace("seed=0)", "seed=0, epochs=12)")
     code = "from gib_nb import motif_dataset\n" + code
     run = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True)
