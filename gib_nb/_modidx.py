@@ -1704,6 +1704,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                        'gib_nb/explorers/cheating.py'),
                                            'gib_nb.explorers.cheating._selection': ( 'explorers/cheating.html#_selection',
                                                                                      'gib_nb/explorers/cheating.py'),
+                                           'gib_nb.explorers.cheating._side_by_side': ( 'explorers/cheating.html#_side_by_side',
+                                                                                        'gib_nb/explorers/cheating.py'),
                                            'gib_nb.explorers.cheating._subsets': ( 'explorers/cheating.html#_subsets',
                                                                                    'gib_nb/explorers/cheating.py'),
                                            'gib_nb.explorers.cheating.all_graphs': ( 'explorers/cheating.html#all_graphs',

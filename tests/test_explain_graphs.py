@@ -73,7 +73,14 @@ def test_a_page_has_a_picture_of_each_graph(run, file, tmp_path, capsys):
         and f"Explained by the model in {run}." in text
         and "http" not in text.lower().replace("http-equiv", "").replace("http://www.w3.org", "")
     )
-    assert "wrote" in capsys.readouterr().err
+    assert "wrote" in capsys.readouterr().err and "ground truth" not in text
+
+
+def test_the_legend_says_what_an_outline_means_where_there_is_one(motifs, run, file, tmp_path):
+    torch.save(list(motifs.test), tmp_path / "true.pt")
+    page = tmp_path / "true.html"
+    assert main(["explain", str(tmp_path / "true.pt"), "--model", str(run), "--out", str(page)]) == 0
+    assert "black outline: ground truth" in page.read_text()
 
 
 def test_a_threshold_selects_others(run, file, capsys):

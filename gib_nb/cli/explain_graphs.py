@@ -29,7 +29,7 @@ def explain_graphs(args) -> int:
 
     check_options(args)
     graphs = read_graphs(args.smiles)
-    trainer, model = (train_model if args.model is None else named_model)(args, graphs)
+    trainer, model = train_model(args, graphs) if args.model is None else named_model(args)
     check_features(trainer, graphs)
     found = explanations(trainer, graphs, args.threshold)
     with output(args.out) as file:
@@ -54,7 +54,7 @@ def check_options(args):
             raise argparse.ArgumentTypeError(f"expected molecules for {name} (got the graphs in {args.smiles})")
 
 
-def named_model(args, graphs) -> tuple:
+def named_model(args) -> tuple:
     "The model of a result folder, and what it is called."
     from gib_nb.explain.molecule import load_run
 
@@ -72,7 +72,7 @@ def train_model(args, graphs) -> tuple:
             f"expected --model RUN, or graphs with labels y on which a model can be trained (got {args.smiles} without)"
         )
     report_progress(f"training a {TITLES[METHOD]} on the labels of the graphs; --model RUN takes a trained model", args)
-    data = load_dataset(args.smiles)
+    data = load_dataset(graphs)
     trainer = GIBTrainer(recipe(METHOD)).fit(data.train, valid=data.valid, progress=args.progress)
     word = "R²" if data.task == "regression" else "accuracy"
     said = f"a {TITLES[METHOD]} trained on {len(data.train)} of these graphs, {word} {trainer.score(data.test):.3f} on {len(data.test)} others"

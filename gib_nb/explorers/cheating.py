@@ -51,8 +51,8 @@ _PICKED = {  # cheat → nodes for label 0, and for label 1
 }
 
 
-def masks_of(cheat: str, share: float) -> list[tuple[float, np.ndarray, np.ndarray]]:
-    "Pairs of probability, masks [720, 7] bool, and whether they cheat: the honest ones and those that cheat."
+def masks_of(cheat: str, share: float) -> list[tuple[float, np.ndarray]]:
+    "Pairs of a probability and masks [720, 7] bool: the honest ones, and those that cheat."
 
     def rows(name):
         table = np.zeros((2, NODES), bool)
@@ -90,10 +90,8 @@ def _information(values: list, labels, weights) -> float:
 @functools.cache
 def _subsets(size: int) -> np.ndarray:  # [k, 7], bool
     "Every mask of a size."
-    found = np.zeros((len(list(itertools.combinations(range(NODES), size))), NODES), bool)
-    for row, nodes in zip(found, itertools.combinations(range(NODES), size)):
-        row[list(nodes)] = True
-    return found
+    every = np.array(list(itertools.product([False, True], repeat=NODES)))
+    return every[every.sum(1) == size]
 
 
 def _changed(labels, kept) -> np.ndarray:
@@ -181,20 +179,22 @@ WORDS = {
     "extension": "changed when others come back to it",
 }
 
+# %% ../../nbs/explorers/cheating.ipynb #cht00040
+def _side_by_side(names, values: dict, top: float):
+    "Changed predictions as bars, for each name those of several masks; title of a mask → numbers."
+    traces = [
+        dict(type="bar", x=names, y=round_json(each, 3), name=title, marker=dict(color=color))
+        for (title, each), color in zip(values.items(), (GRAY, ORANGE))
+    ]
+    axis = dict(range=[0, top], tickformat=".0%")
+    return figure(traces, y="changed predictions", height=240, barmode="group", yaxis=axis)
+
 
 def fidelity_figure(scores, honest):
     "Both scores of the mask beside those of the honest one."
     names = ["fidelity−", "fidelity+"]
-    bar = lambda values, name, color: dict(
-        type="bar", x=names, y=round_json(values, 3), name=name, marker=dict(color=color)
-    )
-    traces = [
-        bar([honest[name] for name in names], "honest mask", GRAY),
-        bar([scores[name] for name in names], "this mask", ORANGE),
-    ]
-    return figure(
-        traces, y="changed predictions", height=240, barmode="group", yaxis=dict(range=[0, 1.02], tickformat=".0%")
-    )
+    of = lambda found: [found[name] for name in names]
+    return _side_by_side(names, {"honest mask": of(honest), "this mask": of(scores)}, 1.02)
 
 
 def information_figure(scores):
@@ -214,17 +214,8 @@ def information_figure(scores):
 def cut_figure(scores):
     "How often the reasoner changes its mind, by this mask and by a random one of the same size."
     names = ["necessity", "sufficiency", "extension"]
-    bar = lambda suffix, name, color: dict(
-        type="bar",
-        x=names,
-        y=round_json([scores[each + suffix] for each in names], 3),
-        name=name,
-        marker=dict(color=color),
-    )
-    traces = [bar(", random", "random mask", GRAY), bar("", "this mask", ORANGE)]
-    return figure(
-        traces, y="changed predictions", height=240, barmode="group", yaxis=dict(range=[0, 0.56], tickformat=".0%")
-    )
+    of = lambda suffix: [scores[name + suffix] for name in names]
+    return _side_by_side(names, {"random mask": of(", random"), "this mask": of("")}, 0.56)
 
 
 def notice_table(scores, honest) -> str:  # HTML

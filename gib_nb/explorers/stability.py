@@ -23,7 +23,7 @@ from .control import Control
 from .explorer import Explorer
 from ..report.figures import BLACK, BLUE, GRAY, ORANGE, PURPLE, RED, draw_graph, figure, shade
 from ..report.tables import mean_text
-from ..train.recipes import TITLES
+from ..train.recipes import TITLES, recipe
 
 # %% ../../nbs/explorers/stability.ipynb #1a07f287
 PRETRAIN_EPOCHS, RAMPUP_EPOCHS, ALPHAS, SEEDS = (0, 5, 15, 30), (0, 5, 15), (0.1, 0.3, 1.0), tuple(range(8))
@@ -56,8 +56,6 @@ def stability_config(pretrain_epochs: int, rampup_epochs: int, alpha: float, see
 
 def method_config(method: str, seed: int, **settings):  # GIBConfig
     "The settings of one training by a recipe; no restarts."
-    from gib_nb.train.recipes import recipe
-
     return recipe(method, **{"max_restarts": 0, "seed": seed} | settings)
 
 # %% ../../nbs/explorers/stability.ipynb #1e6ba099

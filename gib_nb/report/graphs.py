@@ -44,18 +44,19 @@ def graphs_html(
     largest: int = 200,  # nodes of a graph that is drawn
 ) -> str:  # a complete HTML document
     "A page with pictures of the graphs and a table of all of them."
-    figures, rows, left_out = [], [], 0
+    figures, rows, left_out, truth = [], [], 0, False
     for number, graph, explanation, prediction in found:
         rows.append(graph_row(number, explanation, prediction))
         if len(figures) < max_drawn and graph.num_nodes <= largest:
             figures.append(graph_figure(number, graph, explanation, prediction))
+            truth |= "node_mask" in graph or "edge_mask" in graph
         else:
             left_out += 1
     why = f"{left_out} graphs are not drawn: the first {max_drawn} of up to {largest} nodes are."
     body = [
         "<h1>Subgraphs that carry the prediction</h1>",
         html.paragraph(f"Explained by {model}.", "model"),
-        html.legend(False, any("node_mask" in figure for figure in figures)),
+        html.legend(False, truth),
         html.paragraph(why) if left_out else "",
         html.gallery(figures),
         "<h2>Table of all graphs</h2>",

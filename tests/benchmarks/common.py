@@ -61,3 +61,20 @@ def in_subprocess(code: str) -> dict:
     "Run code in a fresh interpreter; its last line of output is JSON."
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])
+
+
+@torch.no_grad()
+def forward(model, batches):
+    "The forward pass of a graph classifier on batches, which is what explaining them is compared with."
+    for batch in batches:
+        model(batch.x, batch.edge_index, batch.batch, batch.num_graphs)
+
+
+@torch.no_grad()
+def explain(trainer, batches):
+    "Masks and both predictions of batches, as tensors."
+    from gib_nb.nn.backbones import edges_of, evaluation_mode
+
+    with evaluation_mode(trainer.model):
+        for batch in batches:
+            trainer.model.explain(batch.x, batch.edge_index, batch.batch, batch.num_graphs, **edges_of(batch))

@@ -10,7 +10,7 @@ from gib_nb.train.phases import TrainState
 from gib_nb.train.recipes import recipe
 from gib_nb.train.trainer import GIBTrainer
 
-from .common import milliseconds
+from .common import explain, forward, milliseconds
 from .cost import PlainGIN
 
 METHODS = ("gib", "two_stage", "vgib", "gsat", "pgib")
@@ -82,18 +82,10 @@ def explaining(name: str, rounds: int = 9) -> dict:
         for method in METHODS:
             trainer = GIBTrainer(recipe(method, epochs=6, **SHARED))
             trainers[method] = trainer.fit(data.train[::5], valid=data.valid, progress=False)
-    prepared = trainers["gib"].spec.prepare(graphs, labels=False)
-    plain = GraphClassifier(prepared[0].num_features, 2, "gin", 32, 2).eval()
-
-    @torch.no_grad()
-    def forward():
-        for batch in prepared.batches(128):
-            plain(batch.x, batch.edge_index, batch.batch, batch.num_graphs)
-
-    def explain(trainer):
-        return lambda: trainer.apply(prepared)
-
-    times = milliseconds({"plain": forward} | {method: explain(each) for method, each in trainers.items()}, rounds, 2)
+    batches = list(trainers["gib"].spec.prepare(graphs, labels=False).batches(128))
+    plain = GraphClassifier(batches[0].num_features, 2, "gin", 32, 2).eval()
+    work = {method: lambda each=each: explain(each, batches) for method, each in trainers.items()}
+    times = milliseconds({"plain": lambda: forward(plain, batches)} | work, rounds, 2)
     return {"milliseconds": times, "ratios": {method: value / times["plain"] for method, value in times.items()}}
 
 
