@@ -97,7 +97,9 @@ def test_a_mask_that_finds_the_reason_passes(trained, motifs):
         assert found.differences[test]["difference"] == pytest.approx(sign * (means["mask"] - means["random"]))
 
 
-@pytest.mark.parametrize("kind", CHEATS)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=[pytest.mark.slow] if kind in ("position", "number") else []) for kind in CHEATS]
+)
 def test_every_cheat_is_found_and_fidelity_misses_it(trained, motifs, kind):
     graphs = motifs.test + motifs.valid
     cheat = Cheat(trained, kind)
@@ -304,7 +306,7 @@ def test_the_scores_and_the_masked_model_of_an_explainer(on):
 @pytest.mark.parametrize("on", ["edge", "node"])
 def test_an_explainer_is_audited(on):
     graphs = marked_paths()
-    right, wrong = (audit(explained(FirstFeature(each), on), graphs, fractions=(0.2, 0.3)) for each in (True, False))
+    right, wrong = (audit(explained(FirstFeature(each), on), graphs, (0.2, 0.3), 1) for each in (True, False))
     assert right.faithful and right.differences["necessity"]["low"] > 0
     assert not wrong.faithful and wrong.differences["necessity"]["difference"] < 0
 

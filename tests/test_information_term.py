@@ -21,11 +21,11 @@ def labels(graphs):
 
 
 def test_the_background_goes_with_the_label_until_the_test():
-    data = spurious_motif_dataset(2000)
+    data = spurious_motif_dataset(1000)
     follows = {
         part: on_ladders(getattr(data, part)) == labels(getattr(data, part)) for part in ("train", "valid", "test")
     }
-    assert {part: len(values) for part, values in follows.items()} == {"train": 1200, "valid": 400, "test": 400}
+    assert {part: len(values) for part, values in follows.items()} == {"train": 600, "valid": 200, "test": 200}
     assert follows["train"].mean() == pytest.approx(0.9, abs=0.03)
     assert follows["valid"].mean() == pytest.approx(0.9, abs=0.05)
     assert follows["test"].mean() == pytest.approx(0.5, abs=0.08)
@@ -59,7 +59,7 @@ def test_colors_say_nothing_about_the_label():
 
 
 def test_second_tests_are_drawn_in_another_way():
-    motif, spurious = graphs_of("motif", 0, 60), graphs_of("spurious motif", 0, 1000)
+    motif, spurious = graphs_of("motif", 0, 60), graphs_of("spurious motif", 0, 500)
     assert {graph.num_nodes for graph in motif.train} == {25} and {graph.num_nodes for graph in motif.shifted} == {45}
     alike, shifted = (on_ladders(part) == labels(part) for part in (spurious.test, spurious.shifted))
     assert alike.mean() == pytest.approx(0.9, abs=0.06) and shifted.mean() == pytest.approx(0.5, abs=0.1)
