@@ -8,17 +8,9 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from gib_nb.explorers import stability
-from gib_nb.explorers.stability import (
-    ALPHAS,
-    CURVES,
-    OUTCOMES,
-    PRETRAIN_EPOCHS,
-    RAMPUP_EPOCHS,
-    SEEDS,
-    StabilityExplorer,
-    outcome,
-)
+from gib_nb.explorers import stability, stability_sweep
+from gib_nb.explorers.stability import CURVES, OUTCOMES, StabilityExplorer, outcome
+from gib_nb.explorers.stability_sweep import ALPHAS, PRETRAIN_EPOCHS, RAMPUP_EPOCHS, SEEDS
 from gib_nb.train.config import GIBConfig, flat_settings
 from gib_nb.train.recipes import TITLES
 from gib_nb.utils.files import asset_path
@@ -40,19 +32,19 @@ def test_the_sweep_is_complete_and_small(explorer):
     keys = [tuple(row[name] for name in ("pretrain_epochs", "rampup_epochs", "alpha", "seed")) for row in data["rows"]]
     assert len(set(keys)) == len(keys) == len(PRETRAIN_EPOCHS) * len(RAMPUP_EPOCHS) * len(ALPHAS) * len(SEEDS)
     assert asset_path("stability").stat().st_size < 150_000
-    assert data["config"]["max_restarts"] == 0 and data["config"]["beta"] == stability.BETA
+    assert data["config"]["max_restarts"] == 0 and data["config"]["beta"] == stability_sweep.BETA
     assert {"versions", "machine"} <= data["environment"].keys()
 
 
 def test_every_row_fits_its_settings(explorer):
     for row in explorer.data["rows"]:
-        length = (row["pretrain_epochs"] + row["rampup_epochs"] + stability.FULL) // 2
+        length = (row["pretrain_epochs"] + row["rampup_epochs"] + stability_sweep.FULL) // 2
         assert all(len(row["curves"][name]) == length for name in CURVES)
         assert [len(p) for p in row["p"]] == [25, 25]
         assert (
             row["pretrain_epochs"] + row["rampup_epochs"]
             <= row["best_epoch"]
-            < row["pretrain_epochs"] + row["rampup_epochs"] + stability.FULL
+            < row["pretrain_epochs"] + row["rampup_epochs"] + stability_sweep.FULL
         )  # chosen under the full loss
         assert outcome(row) in OUTCOMES
         for value in (
@@ -93,7 +85,7 @@ def test_the_small_sweep_has_the_shape_of_the_shipped_one(explorer):
 @pytest.mark.slow
 def test_a_rebuilt_training_begins_as_the_shipped_one(explorer):
     "Only its beginning: where the seed decides, so do the rounding errors of another processor."
-    again = stability.stability_trial(0, 0, 0.3, 0, full=2)["curves"]
+    again = stability_sweep.stability_trial(0, 0, 0.3, 0, full=2)["curves"]
     shipped = next(
         row
         for row in explorer.data["rows"]
@@ -107,8 +99,8 @@ def test_a_watched_training_is_that_of_fit():
     from gib_nb.data.synthetic import motif_dataset
     from gib_nb.train.trainer import GIBTrainer
 
-    config = stability.stability_config(1, 2, 0.3, seed=3, full=3)
-    watched, curves = stability.watched_training(config, graphs=60)
+    config = stability_sweep.stability_config(1, 2, 0.3, seed=3, full=3)
+    watched, curves = stability_sweep.watched_training(config, graphs=60)
     data = motif_dataset(60, seed=3)
     plain = GIBTrainer(config).fit(data.train, valid=data.valid, progress=False)
     assert (plain.predict_proba(data.test) == watched.predict_proba(data.test)).all()
@@ -121,7 +113,7 @@ def test_a_training_leaves_threads_and_random_state_alone():
 
     torch.manual_seed(5)
     before, threads = torch.get_rng_state(), torch.get_num_threads()
-    stability.stability_trial(0, 0, 0.3, 0, full=2, graphs=40)
+    stability_sweep.stability_trial(0, 0, 0.3, 0, full=2, graphs=40)
     assert (torch.get_rng_state() == before).all() and torch.get_num_threads() == threads
 
 
@@ -174,7 +166,7 @@ def test_panels_show_the_present_trials(explorer, alpha):
         for row in explorer.data["rows"]
         if (row["alpha"], row["pretrain_epochs"], row["rampup_epochs"]) == (alpha, 15, 0)
     ]
-    assert explorer.rows == rows and [row["seed"] for row in rows] == list(SEEDS)
+    assert explorer.setting.rows == rows and [row["seed"] for row in rows] == list(SEEDS)
     assert re.findall(r"edge AUC ([\d.]+)", shown(explorer, "seeds").value) == [f"{row['auc']:.2f}" for row in rows]
     assert re.findall(r"</span> ([a-z ]+)</b>", shown(explorer, "seeds").value) == [outcome(row) for row in rows]
     assert [list(line.y) for line in shown(explorer, "curves").figure.data[: len(rows)]] == [
@@ -199,7 +191,7 @@ def test_the_map_counts_and_marks(explorer):
             explorer.restore({"pretrain_epochs": pretraining, "rampup_epochs": rampup})
             assert lines[j][i][0].text == f"{explorer.outcomes().get('finds the motif', 0)} of 8"
             words = "".join(lines[j][i].itertext())
-            worst = [min(row[score] for row in explorer.rows) for score in ("auc", "accuracy")]
+            worst = [min(row[score] for row in explorer.setting.rows) for score in ("auc", "accuracy")]
             assert all(0 <= value - float(said) < 0.01 for value, said in zip(worst, re.findall(r"≥ ([\d.]+)", words)))
 
 
@@ -207,7 +199,7 @@ def test_the_shown_nodes_carry_the_probabilities(explorer):
     pictures = [ElementTree.fromstring(svg) for svg in re.findall("<svg.*?</svg>", explorer.panel("seeds"))]
     assert len(pictures) == 2 * len(SEEDS)
     for k, picture in enumerate(pictures):
-        drawn, p = explorer.data["graphs"][k % 2], explorer.rows[k // 2]["p"][k % 2]
+        drawn, p = explorer.data["graphs"][k % 2], explorer.setting.rows[k // 2]["p"][k % 2]
         circles = list(picture.iter("circle"))
         assert [circle[0].text for circle in circles] == [f"node {i}: {value:.2f}" for i, value in enumerate(p)]
         assert [i for i, circle in enumerate(circles) if circle.get("stroke") == "black"] == drawn["motif"] and len(
@@ -218,24 +210,24 @@ def test_the_shown_nodes_carry_the_probabilities(explorer):
 def test_the_curve_menu_and_the_schedule(explorer):
     for i, name in enumerate(CURVES):
         explorer.view.controls["curve"].value = i
-        assert list(shown(explorer, "curves").figure.data[0].y) == explorer.rows[0]["curves"][name]
+        assert list(shown(explorer, "curves").figure.data[0].y) == explorer.setting.rows[0]["curves"][name]
     explorer.restore({"pretrain_epochs": 15, "rampup_epochs": 5})
     pretraining, rampup = explorer.figure("curves").layout.shapes[:2]
     assert (pretraining.x0, pretraining.x1, rampup.x0, rampup.x1) == (0, 15, 15, 20)
 
 
-@pytest.mark.parametrize("method", stability.METHODS[1:])
+@pytest.mark.parametrize("method", stability_sweep.METHODS[1:])
 def test_another_method_has_trainings_of_its_own(explorer, method):
     explorer.method = method
     found = explorer.data["methods"][method]
-    assert explorer.rows == found["rows"] and [row["seed"] for row in found["rows"]] == list(SEEDS)
-    assert explorer.schedule == (found["pretrain_epochs"], 0)
+    assert explorer.setting.rows == found["rows"] and [row["seed"] for row in found["rows"]] == list(SEEDS)
+    assert explorer.setting.schedule == (found["pretrain_epochs"], 0)
     assert [list(line.y) for line in shown(explorer, "curves").figure.data[:8]] == [
-        row["curves"]["auc"] for row in explorer.rows
+        row["curves"]["auc"] for row in explorer.setting.rows
     ]
     lines = [list(line.itertext()) for line in list(ElementTree.fromstring(explorer.panel("map")))[1:]]
     count = {line[0]: line[1] for line in lines}
-    assert list(count)[1:] == [TITLES[name] for name in stability.METHODS[1:]]
+    assert list(count)[1:] == [TITLES[name] for name in stability_sweep.METHODS[1:]]
     assert count[TITLES[method]] == f"{explorer.outcomes().get('finds the motif', 0)} of 8"
     assert count["GIB, as set above"] == f"{StabilityExplorer().outcomes()['finds the motif']} of 8"
 
@@ -252,8 +244,8 @@ def test_state_and_errors(explorer):
 
 @pytest.mark.slow
 def test_training_live_streams_and_ends(explorer, monkeypatch):
-    monkeypatch.setattr(stability, "FULL", 4)
-    monkeypatch.setattr(stability.stability_config, "__defaults__", (4,))
+    monkeypatch.setattr(stability_sweep, "FULL", 4)
+    monkeypatch.setattr(stability_sweep.stability_config, "__defaults__", (4,))
     monkeypatch.setattr(explorer.live, "pause", 0.0)
     seen = []
     monkeypatch.setattr(explorer.live, "on_change", lambda run: seen.append((run.fraction, run.figure)))
@@ -296,7 +288,7 @@ def test_a_failed_trial_is_no_result(monkeypatch):
     def broken(pretrain_epochs, rampup_epochs, alpha, seed, full, graphs):
         raise FloatingPointError("no longer finite")
 
-    monkeypatch.setattr(stability, "stability_trial", broken)
+    monkeypatch.setattr(stability_sweep, "stability_trial", broken)
     with pytest.warns(UserWarning, match="trials failed"), pytest.raises(RuntimeError, match="no longer finite"):
         StabilityExplorer.build(small=True, progress=False)
 
