@@ -28,7 +28,8 @@ $(VENV)/.done: pyproject.toml constraints.txt
 	@echo "installing gib-nb and what it needs (a minute or two)"
 	$(PIP) -c constraints.txt -e '.[dev]'
 	$(BIN)/python -m ipykernel install --prefix $(VENV) --name python3 >/dev/null
-	touch $@
+	@touch $@
+	@echo "done. To use gib-nb and python of this environment in a terminal: source $(BIN)/activate"
 
 lab: setup
 	$(BIN)/jupyter lab nbs/start_here.ipynb $(if $(filter 0,$(shell id -u)),--allow-root) $(LAB_FLAGS)

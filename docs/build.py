@@ -17,21 +17,15 @@ import sys
 
 from nbdev.showdoc import MarkdownRenderer
 from stored import PLOTLY, explorer_of
+from tables import GROUPS as TABLES
 
 from gib_nb.explorers.view import plotly_js
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 WIDGET = "application/vnd.jupyter.widget-view+json"
 DIRECTIVE = re.compile(r"#\s*\|.*\n?")
-GROUPS = {
-    "tutorials": "Tutorials",
-    "lessons": "Lessons",
-    "explorers": "Explorers",
-    "": "Rooms",
-    "methods": "Methods",
-    "experiments": "Experiments",
-    "exercises": "Answers to the exercises",
-}
+GROUPS = TABLES | {"exercises": "Answers to the exercises"}
+PAGES = ("using", "install", "sweeps", "explorers", "results", "notebooks")
 
 
 def moving(explorer, most):
@@ -174,7 +168,7 @@ def main():
             [
                 f"nbs/{group + '/' if group else ''}{path.stem}"
                 for path in sorted((path for path in paths if path.parent.name == (group or "nbs")), key=order)
-                if path.stem != "start_here"
+                if path.stem not in ("start_here", "glossary")
             ],
         )
         for group, caption in GROUPS.items()
@@ -190,12 +184,15 @@ def main():
     (source / "index.md").write_text(
         front
         + "\n"
-        + contents("Begin", ["nbs/start_here", "equations"])
+        + contents("Begin", ["nbs/start_here", "nbs/glossary", *(f"docs/{page}" for page in PAGES), "equations"])
         + "\n"
         + "\n".join(tables)
         + contents("Reference", [f"api/{name}" for name in rooms])
     )
     shutil.copy(ROOT / "docs" / "equations.md", source)
+    (source / "docs").mkdir()
+    for page in PAGES:
+        shutil.copy(ROOT / "docs" / f"{page}.md", source / "docs")
     return subprocess.run(
         [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-j", "2", "-b", "html", str(source), str(site)]
     ).returncode or print(f"the site is in {site}: open {site / 'index.html'}")

@@ -26,6 +26,7 @@ from gib_nb.data.records import smiles_lines
 from gib_nb.data.registry import DATASETS
 from gib_nb.data.synthetic import motif_dataset
 from gib_nb.experiments.screening import explain_lines
+from gib_nb.experiments.sweep import trial_key
 from gib_nb.explain.molecule import explain_smiles
 from gib_nb.nn.registry import BACKBONES
 from gib_nb.report import folder as report_folder
@@ -1147,6 +1148,23 @@ def test_every_table_has_its_module_and_defaults(table):
     import inspect
 
     assert trials and all(inspect.signature(trial).bind(**each) for each in trials)
+
+
+def test_the_time_is_said_before_it_starts(tmp_path):
+    table = reproduce.TABLES["denoising"]._replace(minutes={"MUTAG": 3.0, "DD": 60.0})
+
+    def trial(dataset, seed):
+        pass
+
+    trials = [{"dataset": name, "seed": seed} for name in ("MUTAG", "DD") for seed in range(3)]
+    said = lambda some, epochs=100: reproduce.expected_time(table, trial, some, epochs, tmp_path)
+    assert said(trials).startswith("6 of 6 trials are left: about 3 hours on one core")
+    assert said(trials[:3]).startswith("3 of 3 trials are left: about 9 minutes on one core")
+    assert "about 4 minutes" in said(trials[:3], epochs=50)
+    for each in trials[:3]:
+        (tmp_path / f"{trial_key(trial, each)}.json").write_text("{}")
+    assert said(trials[:4]).startswith("1 of 4 trials are left: about 60 minutes")
+    assert said(trials[:3]) == "all 3 trials have been computed before"
 
 
 # ---- sweeps

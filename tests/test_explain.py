@@ -378,7 +378,7 @@ def test_a_molecule_kept_whole_and_a_huge_one_are_not_compared():
 
 @pytest.mark.slow
 def test_the_first_example_is_the_best_by_the_stated_figures():
-    "README, help and start page show the drug that the rule of room 32 puts first, far enough from the threshold for any processor."
+    "Help, start page and the page on using the package show the drug that `best_examples` puts first, far enough from the threshold for any processor."
     import pathlib
 
     from gib_nb.chem.builtin import DRUGS
@@ -395,15 +395,19 @@ def test_the_first_example_is_the_best_by_the_stated_figures():
         and best[-1].closer_than < 0.5 < 1 == best[0].closer_than
     )
     root = pathlib.Path(__file__).parents[1]
-    for text in (EPILOG, FIRST_STEPS, *((root / page).read_text() for page in ("README.md", "nbs/start_here.ipynb"))):
+    for text in (
+        EPILOG,
+        FIRST_STEPS,
+        *((root / page).read_text() for page in ("docs/using.md", "nbs/start_here.ipynb")),
+    ):
         assert HEADLINE in text
-    readme, card = (root / "README.md").read_text(), best[0].model
+    page, card = (root / "docs" / "using.md").read_text(), best[0].model
     for figure in (
         f"{len(best[0].fragment.atoms)} of {len(best[0].weights)} atoms are closer than all {DRAWS}.",
         f"from their molecules ({card.bias:.3f})".replace("0.", "."),
         f"as random ones ({card.random_bias:.3f})".replace("0.", "."),
     ):
-        assert figure in readme
+        assert figure in page
 
 
 def test_molecules_are_explained_in_one_pass(monkeypatch):

@@ -6,13 +6,13 @@ import json
 from gib_nb.cli.common import PLAIN, add_data_option, count
 from gib_nb.data.registry import is_path
 
-EPILOG = """A model that explains itself can predict well from a subgraph that has nothing to do with its reason. The audit cuts
-graphs by the mask and at random, lets the model begin again with what is left, and compares how often the prediction
-changes. Graphs that the model was trained on should not be used.
+EPILOG = """A self-explaining model may show a subgraph that its prediction does not depend on. The audit cuts graphs by the mask
+and by random masks, lets the model predict again from what is left, and compares how often the prediction changes.
+Use graphs that the model was not trained on.
 
 examples:
-  gib-nb audit runs/MUTAG-20260101-120000                     what was found on test graphs after the training
-  gib-nb audit runs/motif-20260101-120000 --graphs motif      on the test part of a data set by name
+  gib-nb audit runs/MUTAG-20260101-120000                     the audit of the test graphs, made after the training
+  gib-nb audit runs/motif-20260101-120000 --graphs motif      on the test graphs of a data set of the package
   gib-nb audit runs/activity-20260101-120000 --graphs library.csv --other runs/activity-20260102-120000
 """
 
@@ -21,9 +21,9 @@ def add_parser(commands) -> list:
     "Add the command, and return its parser in a list."
     parser = commands.add_parser(
         "audit",
-        help="check whether the mask of a trained model is the reason of its predictions",
+        help="check whether the predictions of a trained model depend on its mask",
         usage="gib-nb audit RUN [options]",
-        description="Check whether the mask of a trained model is the reason of its predictions.",
+        description="Check whether the predictions of a trained model depend on what its mask selects.",
         epilog=EPILOG,
         **PLAIN,
     )
@@ -32,9 +32,9 @@ def add_parser(commands) -> list:
         "--graphs",
         dest="file",
         metavar="FILE|DATASET",
-        help="molecules or graphs of a file, or the test part of a data set (default: show what the training found)",
+        help="molecules or graphs of a file, or the test part of a data set (default: show the audit made after the training)",
     )
-    parser.add_argument("--other", metavar="RUN", help="another training, whose masks are compared with")
+    parser.add_argument("--other", metavar="RUN", help="another training, to compare its masks with")
     parser.add_argument(
         "--max-graphs", type=count, default=200, metavar="N", help="audit at most N graphs (default: 200)"
     )

@@ -16,22 +16,22 @@ from gib_nb.report.molecules import MOLECULE_COLUMNS, explanations_html, molecul
 
 EPILOG = (
     """A file is a list (.smi, .smiles, .txt: the first word of each line) or a table (.csv, .tsv, .tab, with
-, ; tab or |), also with .gz at the end. The column is the one that is named like smiles, or the only one whose
-first values are all SMILES; where neither is clear, nothing is done until --smiles names it.
+, ; tab or |), also with .gz at the end. The column is found by its name, such as
+smiles, or by its values. If neither is clear, the command stops and asks for --smiles.
 --jobs and --dask are for --out FILE.parquet.
 
 Without --out the rows of a file are printed as CSV, with the columns
 """
     + "\n".join(f"  {name:<18} {COLUMNS[name].help}" for name in MOLECULE_COLUMNS)
     + """
-A line that is no molecule has the reason and nothing else; if there are only such lines the exit code is 1.
+For a line that is not a molecule, only the reason is filled in. If all lines are like this, the exit code is 1.
 
-The model is the one that is shipped for the property, the same as in the lessons and explorers, unless --model names
-yours. The text and the page say how well it predicts test molecules, and whether the fragment is closer to its
-molecule than random connected fragments of the same size.
+Without --model, the model that the package contains for the property is used, as in the lessons and explorers. The
+text and the page say how well the model predicts test molecules, and whether the fragment is closer to its molecule
+than random connected fragments of the same size.
 
 Graphs are read from a .pt file with a list of torch_geometric Data, or a folder of such files, as for gib-nb train.
-The rows have the numbers of the selected nodes and edges. Without --model, a model is trained on their labels first.
+The rows contain the numbers of the selected nodes and edges. Without --model, a model is first trained on the labels.
 
 examples:
   gib-nb explain "CCOC(=O)C1=C(COCCN)NC(C)=C(C(=O)OC)C1c1ccccc1Cl"
@@ -51,7 +51,7 @@ def add_parser(commands) -> list:
         help="show which atoms of molecules, or nodes of graphs, carry a prediction",
         epilog=EPILOG,
         usage="gib-nb explain SMILES|FILE|GRAPHS [options]",
-        description="Show which atoms, or nodes, carry what a model predicts.",
+        description="Show which atoms of molecules, or nodes of graphs, a prediction depends on.",
         **PLAIN,
     )
     parser.add_argument(

@@ -11,14 +11,14 @@ import warnings
 from gib_nb.cli import app, audit, explain, predict, reproduce, sweep, train
 from gib_nb.cli.common import CHECKPOINT, PLAIN, Parser
 
-WELCOME = "Find the part of a graph that decides its label, with a graph information bottleneck."
-FIRST_STEPS = """first steps, neither needs a network:
+WELCOME = "Find the part of a graph that determines its label, with a graph information bottleneck."
+FIRST_STEPS = """first steps, without a network:
   gib-nb train motif                          trees with a house or a ring; about a minute
   gib-nb explain "CCOC(=O)C1=C(COCCN)NC(C)=C(C(=O)OC)C1c1ccccc1Cl"
-                                              which atoms of amlodipine tell how drug-like it is?
+                                              which atoms of amlodipine carry its drug-likeness?
 
 your own molecules:
-  gib-nb train activity.csv                   a model, an honest comparison and a report
+  gib-nb train activity.csv                   a model, a comparison with baselines, and a report
   gib-nb predict library.csv --model RUN      predictions of other molecules; RUN is the folder of that model
   gib-nb explain library.csv --model RUN      which atoms carry the property
   gib-nb app --model RUN                      the same in a browser, for any molecule that you type
@@ -26,8 +26,8 @@ your own molecules:
 then:
   gib-nb train MUTAG --folds                  ten-fold cross-validation
   gib-nb train QED --max-graphs 5000 --epochs 30   a first look at a large set of molecules
-  gib-nb sweep motif --beta 0 0.1 1           every combination of some settings
-  gib-nb audit RUN                            is what the mask shows the reason of the predictions?
+  gib-nb sweep motif --beta 0 0.1 1           every combination of settings
+  gib-nb audit RUN                            do the predictions depend on what the mask selects?
   gib-nb COMMAND --help                       all options of a command
 """
 

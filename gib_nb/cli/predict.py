@@ -6,16 +6,16 @@ import sys
 
 from gib_nb.cli.common import PLAIN, output, report_progress
 
-EPILOG = """FILE is of the kinds that gib-nb train reads; labels in it are not looked at. The model is the folder of a run.
+EPILOG = """FILE has any of the formats that gib-nb train reads; labels in it are ignored. RUN is the result folder of a training.
 
 The table has a row for each row of the file, with the columns
-  line          line of the file, or number of the graph
+  line          line in the file, or number of the graph
   smiles        the molecule as it was read
-  prediction    class or value; with several targets a column for each
-  P(CLASS)      probability of each class; of two classes and several targets that of the second
+  prediction    class or value; one column per target if there are several
+  P(CLASS)      probability of each class; with several targets of two classes, that of the second class
   std           of an ensemble: standard deviation over its models, of the value or of the probability of the
                 predicted class; with several targets a column std(TARGET) for each
-  reason        why there is no prediction; empty where there is one
+  reason        why there is no prediction; otherwise empty
 
 examples:
   gib-nb predict library.csv --model runs/activity-20260101-120000 --out predictions.csv

@@ -4,82 +4,94 @@ import importlib
 import pathlib
 from typing import NamedTuple
 
-from gib_nb.cli.common import PLAIN, add_data_option, add_renamed, add_worker_options, count, workers
+from gib_nb.cli.common import PLAIN, add_data_option, add_renamed, add_worker_options, count, report_progress, workers
 
 
 class Table(NamedTuple):
     "What the command needs to know of a table of results."
 
     module: str  # of its trials
-    datasets: list[str]  # unless others are given
+    minutes: dict[str, float]  # data set, unless others are given → of a trial on one core, as measured
     options: tuple  # that not all tables have
     epochs: int  # default
     seeds: int | None = 10  # default; None: the module has its own
     max_explained: int = 100  # default
 
+    @property
+    def datasets(self) -> list[str]:
+        return list(self.minutes)
+
 
 TABLES = {
     "classification": Table(
         "experiments.classification",
-        ["MUTAG", "PROTEINS", "IMDB-BINARY", "DD"],
+        {"MUTAG": 0.05, "PROTEINS": 0.5, "IMDB-BINARY": 0.4, "DD": 2.7},
         ("methods", "folds", "num_layers", "hidden_channels", "seeds"),
         60,
         None,
     ),
     "interpretation": Table(
         "experiments.interpretation",
-        ["QED", "DRD2", "HLM", "MLM"],
+        {"QED": 1.3, "DRD2": 0.7, "HLM": 0.8, "MLM": 0.8},
         ("methods", "seeds", "max_explained", "max_graphs"),
         30,
         3,
         200,
     ),
-    "denoising": Table("experiments.denoising", ["MUTAG"], ("methods", "seeds"), 100, 20),
+    "denoising": Table("experiments.denoising", {"MUTAG": 0.1}, ("methods", "seeds"), 100, 20),
     "explanation": Table(
-        "experiments.explainers", ["motif", "Mutagenicity"], ("methods", "seeds", "max_explained"), 60
+        "experiments.explainers", {"motif": 1, "Mutagenicity": 5}, ("methods", "seeds", "max_explained"), 60
     ),
     "own-data": Table(
         "experiments.own_data",
-        ["ESOL", "FreeSolv", "Lipophilicity", "BBBP", "BACE", "ClinTox", "Tox21", "HIV"],
+        {
+            "ESOL": 0.6,
+            "FreeSolv": 0.3,
+            "Lipophilicity": 4,
+            "BBBP": 1.4,
+            "BACE": 1.3,
+            "ClinTox": 1.4,
+            "Tox21": 9,
+            "HIV": 30,
+        },
         ("methods", "seeds"),
         60,
         5,
     ),
-    "atoms": Table("experiments.contributions", ["Lipophilicity"], ("seeds", "max_explained"), 60, 5, 200),
-    "ablation": Table("experiments.explainers", ["Mutagenicity"], ("seeds",), 60, 3),
-    "audit": Table("experiments.cheats", ["motif", "Mutagenicity"], ("methods", "seeds", "max_explained"), 90, 10, 150),
+    "atoms": Table("experiments.contributions", {"Lipophilicity": 6}, ("seeds", "max_explained"), 60, 5, 200),
+    "ablation": Table("experiments.explainers", {"Mutagenicity": 15}, ("seeds",), 60, 3),
+    "audit": Table(
+        "experiments.cheats", {"motif": 2, "Mutagenicity": 4}, ("methods", "seeds", "max_explained"), 90, 10, 150
+    ),
     "information-term": Table(
         "experiments.information_term",
-        ["motif", "spurious motif", "colored motif", "Mutagenicity"],
+        {"motif": 0.5, "spurious motif": 0.5, "colored motif": 0.5, "Mutagenicity": 1},
         ("methods", "seeds"),
         60,
     ),
 }
-EPILOG = """tables, with published data from --data or GIB_NB_DATA:
-  classification   the paper's: poolings, plain networks and GIBs on ten folds of four data sets; MUTAG and the
-                   others some hours each, DD half a day
+EPILOG = """Before it starts, the command says how many trials are left and about how long they take.
+
+tables, with published data from --data or GIB_NB_DATA:
+  classification   the paper's: poolings, plain networks and GIBs on ten folds of four data sets
   interpretation   the paper's: how far the property of a fragment is from that of its molecule, against the
-                   fraction of atoms that are selected; an hour for each seed
-  denoising        the paper's: which edges of MUTAG are real, 20 seeds; half an hour
-  explanation      a GIB and its relatives compared with PyG's GNNExplainer, PGExplainer, attention, integrated
-                   gradients and random edges, on motif graphs and on Mutagenicity; some minutes for each seed and
-                   data set
-  own-data         eight tables of molecules as users bring them: a GIB, the same network without a bottleneck, a
-                   random forest, a constant, and chemprop where it is installed; half an hour to some hours each
-  atoms            do the weights of atoms follow their known contributions to logP? a GIB, integrated gradients and
-                   GNNExplainer, some minutes for each seed
-  ablation         the two-stage GIB on Mutagenicity, with each of its parts left out; a quarter of an hour for each
-                   seed
-  audit            honest models, and masks that cheat: which does the audit find? some minutes for each seed, method
-                   and data set
-  information-term every method with its beta at zero and moved over two decades; half a minute to two minutes for
-                   each seed, method, weight and data set
+                   fraction of atoms that are selected
+  denoising        the paper's: which edges of MUTAG are real? 20 seeds
+  explanation      a GIB and related methods, compared with PyG's GNNExplainer, PGExplainer, attention, integrated
+                   gradients and random edges, on motif graphs and on Mutagenicity
+  own-data         eight tables of molecules from files: a GIB, the same network without a bottleneck, a random
+                   forest, a constant, and chemprop if it is installed
+  atoms            how well the weights of atoms follow their known contributions to logP: a GIB, integrated
+                   gradients and GNNExplainer
+  ablation         the two-stage GIB on Mutagenicity, with each of its parts left out
+  audit            trained models, and masks that are wrong on purpose: which of them does the audit detect?
+  information-term every method with its beta at zero, and with beta varied over two decades
 
 examples:
-  gib-nb reproduce TABLE --help                               its options
+  gib-nb reproduce TABLE --help                               options of a table
   gib-nb reproduce classification --datasets MUTAG --methods GIN GIN+GIB
   gib-nb reproduce explanation --seeds 2 --datasets motif     a first look
-  gib-nb reproduce explanation --jobs 2                       all of it; interrupted, it can be continued
+  gib-nb reproduce explanation --jobs 2                       the whole table; can be interrupted and continued
 """
 
 
@@ -161,11 +173,10 @@ def reproduce_command(args) -> int:
     folder, table = pathlib.Path(args.out), TABLES[args.table]
     module, path = importlib.import_module(f"gib_nb.{table.module}"), folder / f"{table_name(args.table)}.json"
     trials = trials_of(args, module, args.datasets or table.datasets)
-    earlier = earlier_rows(path, trials, module)
+    earlier, trial = earlier_rows(path, trials, module), getattr(module, f"{table_name(args.table)}_trial")
+    report_progress(expected_time(table, trial, trials, args.epochs, folder / "trials"), args)
     with workers(args):
-        rows = run_trials(
-            getattr(module, f"{table_name(args.table)}_trial"), trials, folder / "trials", args.jobs, args.progress
-        )
+        rows = run_trials(trial, trials, folder / "trials", args.jobs, args.progress)
     good = [
         {name: value for name, value in row.items() if name != "root"}  # root is a path of this computer
         for row in rows
@@ -186,6 +197,22 @@ def reproduce_command(args) -> int:
         + (f", but for {failed} trials that failed; the same command tries them again" if failed else "")
     )
     return 1 if failed else 0
+
+
+def expected_time(table: Table, trial, trials: list[dict], epochs: int, folder: pathlib.Path) -> str:
+    "How many trials are left to compute, and about how long that takes."
+    from gib_nb.experiments.sweep import trial_key
+
+    left = [settings for settings in trials if not (folder / f"{trial_key(trial, settings)}.json").exists()]
+    if not left:
+        return f"all {len(trials):,} trials have been computed before"
+    mean = sum(table.minutes.values()) / len(table.minutes)
+    minutes = sum(table.minutes.get(settings["dataset"], mean) for settings in left) * epochs / table.epochs
+    length = f"{minutes / 60:.0f} hours" if minutes > 90 else f"{max(minutes, 1):.0f} minutes"
+    return (
+        f"{len(left):,} of {len(trials):,} trials are left: about {length} on one core, less with --jobs or --dask. "
+        "Stopped at any time, the same command continues where it was."
+    )
 
 
 def table_name(option: str) -> str:

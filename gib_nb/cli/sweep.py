@@ -1,4 +1,4 @@
-"""`gib-nb sweep`: every combination of some settings."""
+"""`gib-nb sweep`: every combination of settings."""
 
 import argparse
 import functools
@@ -31,10 +31,10 @@ def add_parser(commands) -> list:
     "Add the command, and return its parser in a list."
     parser = commands.add_parser(
         "sweep",
-        help="train every combination of some settings",
+        help="train every combination of settings",
         epilog=EPILOG,
         usage="gib-nb sweep DATASET [DATASET ...] [options]",
-        description="Train every combination of settings, and write a table with a row for each.",
+        description="Train every combination of settings, and write a table with one row for each.",
         **PLAIN,
     )
     parser.add_argument("datasets", nargs="+", metavar="DATASET", help="names of data sets, as in gib-nb train --help")

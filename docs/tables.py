@@ -1,15 +1,24 @@
-"""Write the result tables of the README from the committed results: `python docs/readme.py`."""
+"""Write the tables of docs/results.md from the committed results, and the list of docs/notebooks.md from the notebooks: `python docs/tables.py`."""
 
 import functools
 import json
 import pathlib
+import re
 
 import numpy as np
 
 from gib_nb.utils.migrate import migrate
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-BEGIN, END = "<!-- results: written by docs/readme.py -->", "<!-- end of results -->"
+BEGIN, END = "<!-- written by docs/tables.py -->", "<!-- end -->"
+GROUPS = {
+    "tutorials": "Tutorials",
+    "lessons": "Lessons",
+    "explorers": "Explorers",
+    "": "Modules",
+    "methods": "Methods",
+    "experiments": "Experiments",
+}
 
 
 @functools.cache
@@ -31,7 +40,7 @@ def mean(values):
 
 
 def classification():
-    "Accuracy over ten folds, the paper's in brackets."
+    "Accuracy over ten folds, the paper's in parentheses."
     from gib_nb.experiments.classification import DATASETS, PAPER, select_configs
 
     found = select_configs(rows_of("classification"))
@@ -91,7 +100,7 @@ def interpretation():
 
 
 def components():
-    "Connected components of the subgraph that each method selects, the paper's in brackets."
+    "Connected components of the subgraph that each method selects, the paper's in parentheses."
     from gib_nb.experiments.interpretation import DATASETS, PAPER_PIECES
 
     rows = rows_of("interpretation")
@@ -112,7 +121,7 @@ def components():
 
 
 def denoising():
-    "Means over twenty seeds, the paper's in brackets."
+    "Means over twenty seeds, the paper's in parentheses."
     from gib_nb.experiments.denoising import PAPER
 
     rows = rows_of("denoising")
@@ -157,18 +166,42 @@ def own_data():
     )
 
 
-def written(text):
-    "The README with the tables of today."
-    before, rest = text.split(BEGIN)
-    return "\n\n".join(
-        [
-            before + BEGIN,
-            *(each() for each in (own_data, classification, interpretation, components, denoising)),
-            END + rest.split(END)[1],
-        ]
-    )
+def notebooks():
+    "A table for each group of notebooks: title, module, and the line below the title."
+    return "\n\n".join(f"## {caption}\n\n{group_table(group)}" for group, caption in GROUPS.items())
+
+
+def group_table(group):
+    lines = []
+    for path in sorted((ROOT / "nbs" / group).glob("*.ipynb")):
+        cells = json.loads(path.read_text())["cells"]
+        text = "".join(cells[0]["source"])
+        title, words = re.search(r"^# (.*)", text, re.M), re.search(r"^> (.*)", text, re.M)
+        module = re.search(r"#\| default_exp ([\w.]+)", path.read_text())
+        if words and (module or group):
+            name = f"{path.stem[:2]} {title[1]}" if re.match(r"\d\d_", path.stem) and not group else title[1]
+            lines.append(
+                [f"[{name}](../nbs/{path.relative_to(ROOT / 'nbs')})", f"`{module[1]}`" if module else "", words[1]]
+            )
+    if any(line[1] for line in lines):
+        return table(["notebook", "module", "what is in it"], lines)
+    return table(["notebook", "what is in it"], [[name, words] for name, _, words in lines])
+
+
+def results():
+    "The tables of results, one after the other."
+    return "\n\n".join(each() for each in (own_data, classification, interpretation, components, denoising))
+
+
+PAGES = {"results.md": results, "notebooks.md": notebooks}
+
+
+def written(page):
+    "A page with the tables of today."
+    text = (ROOT / "docs" / page).read_text()
+    return "\n\n".join([text.split(BEGIN)[0] + BEGIN, PAGES[page](), END + text.split(END)[1]])
 
 
 if __name__ == "__main__":
-    readme = ROOT / "README.md"
-    readme.write_text(written(readme.read_text()))
+    for page in PAGES:
+        (ROOT / "docs" / page).write_text(written(page))
