@@ -4,6 +4,8 @@
 """
 
 import argparse
+import dataclasses
+import functools
 import hashlib
 import html
 import importlib
@@ -15,7 +17,7 @@ import shutil
 import subprocess
 import sys
 
-from nbdev.showdoc import MarkdownRenderer
+from fastcore.docments import docments
 from stored import PLOTLY, explorer_of
 from tables import GROUPS as TABLES
 
@@ -109,26 +111,126 @@ def notebook(path, target, place, most):
 def reference(name, room):
     "The page of a module: every public name with its signature, what its parameters mean, and its docstring."
     module = importlib.import_module(f"gib_nb.{name}")
-    lines = [f"# gib_nb.{name}", "", inspect.getdoc(module) or "", "", f"Explained in [its notebook](../{room}).", ""]
+    lines = [
+        f"# gib_nb.{name}",
+        "",
+        linked(inspect.getdoc(module) or ""),
+        "",
+        f"Explained in [its notebook](../{room}).",
+        "",
+    ]
     for public in module.__all__:
         thing = getattr(module, public)
         if getattr(thing, "__module__", None) != module.__name__ or not callable(thing):
             continue
-        lines += [f"## {public}", "", shown(thing)]
+        lines += [f"## {public}", "", *described(public, thing)]
         if inspect.isclass(thing):
             for method, function in vars(thing).items():
-                function = function.__func__ if isinstance(function, (classmethod, staticmethod)) else function
+                kind = type(function).__name__
+                function = function.__func__ if kind in ("classmethod", "staticmethod") else function
                 if not method.startswith("_") and inspect.isfunction(function) and function.__doc__:
-                    lines += [f"### {public}.{method}", "", shown(function)]
+                    lines += [f"### {public}.{method}", "", *described(method, function, bound=kind != "staticmethod")]
                 elif isinstance(function, property) and function.fget.__doc__ and not method.startswith("_"):
-                    lines += [f"### {public}.{method}", "", f"{function.fget.__doc__}", ""]
+                    lines += [f"### {public}.{method}", "", linked(function.fget.__doc__), ""]
     return "\n".join(lines)
 
 
-def shown(thing):
-    "Signature and docstring as Markdown."
-    text = MarkdownRenderer(thing)._repr_markdown_()
-    return re.sub(r"``\n*$", "", text).replace(str(ROOT), "").rstrip() + "\n"
+def described(name, thing, bound=False):
+    "Lines of Markdown: the signature as one would write it, the docstring, and a list of the parameters that say more."
+    said = parameters(thing)
+    return [
+        *("```python", signature(name, thing, bound), "```", "", linked(inspect.getdoc(thing) or ""), ""),
+        *(f"- `{parameter}`: {linked(words)}" for parameter, words in said.items()),
+        *([""] if said else []),
+    ]
+
+
+def signature(name, thing, bound=False):
+    "`class Name(first: int, second=None) -> Result`, wrapped, with annotations as short as in the source."
+    try:
+        found = inspect.signature(thing)
+    except ValueError:  # a class of Python's own making
+        return f"class {name}"
+    given = list(found.parameters.values())[bound:]
+    if inspect.isclass(thing):
+        found = found.replace(return_annotation=found.empty)
+    text = str(found.replace(parameters=given))
+    text = re.sub(
+        r"\b(?:gib_nb|torch|torch_geometric|numpy|pandas|collections|typing|pathlib|os)\.(?:\w+\.)*(?=[A-Z])", "", text
+    )
+    text = re.sub(r"<class '(?:[\w.]*\.)?(\w+)'>|<factory>", r"\1…", text)
+    if len(text) > 90:
+        text = (
+            "(\n    "
+            + ",\n    ".join(map(str, split_parameters(text[1 : text.rindex(")")])))
+            + ",\n"
+            + text[text.rindex(")") :]
+        )
+    return f"{'class ' if inspect.isclass(thing) else ''}{name}{text}"
+
+
+def split_parameters(text):
+    "The parameters of a signature: at commas outside of brackets and quotes."
+    parts, depth, quote, start = [], 0, "", 0
+    for place, letter in enumerate(text):
+        if quote:
+            quote = "" if letter == quote else quote
+        elif letter in "'\"":
+            quote = letter
+        elif letter in "([{":
+            depth += 1
+        elif letter in ")]}":
+            depth -= 1
+        elif letter == "," and not depth:
+            parts.append(text[start:place].strip())
+            start = place + 1
+    return [*parts, text[start:].strip()]
+
+
+def parameters(thing):
+    "Parameter → what it means, from the help of a setting or the comment beside it."
+    if dataclasses.is_dataclass(thing):
+        found = {each.name: each.metadata.get("help") for each in dataclasses.fields(thing) if each.init}
+        if any(found.values()):
+            return {name: words for name, words in found.items() if words}
+    try:
+        found = docments(thing)
+    except (TypeError, OSError, ValueError):
+        return {}
+    return {name: words for name, words in found.items() if words and name not in ("self", "cls")}
+
+
+def notebooks():
+    return sorted(path for path in (ROOT / "nbs").rglob("*.ipynb") if ".ipynb_checkpoints" not in path.parts)
+
+
+@functools.cache
+def modules():
+    "Module → its notebook."
+    found = {}
+    for path in notebooks():
+        if exported := re.search(r"#\| default_exp ([\w.]+)", path.read_text()):
+            found[exported[1]] = path.relative_to(ROOT)
+    return found
+
+
+@functools.cache
+def places():
+    "Public class or function → its module."
+    return {
+        public: name
+        for name in modules()
+        for public in importlib.import_module(f"gib_nb.{name}").__all__
+        if getattr(getattr(importlib.import_module(f"gib_nb.{name}"), public), "__module__", None) == f"gib_nb.{name}"
+    }
+
+
+def linked(text):
+    "A text in which names of the package lead to their page."
+    link = lambda found: (
+        f"[{found[0]}]({places()[found[1]]}.md#{found[1].lower()})" if found[1] in places() else found[0]
+    )
+    return re.sub(r"`([A-Za-z_]\w*)`", link, text)
 
 
 def contents(caption, pages):
@@ -151,16 +253,11 @@ def main():
         shutil.copy(ROOT / "docs" / name, source / "_static")
     for name in ("conf.py", "mathml.py"):
         shutil.copy(ROOT / "docs" / name, source)
-    paths = sorted(path for path in (ROOT / "nbs").rglob("*.ipynb") if ".ipynb_checkpoints" not in path.parts)
+    paths = notebooks()
     for path in paths:
         notebook(path, source / path.relative_to(ROOT), place, options.most)
-    rooms = {}
-    for path in paths:
-        exported = re.search(r"#\| default_exp ([\w.]+)", path.read_text())
-        if exported:
-            rooms[exported[1]] = path.relative_to(ROOT)
     (source / "api").mkdir()
-    for name, room in rooms.items():
+    for name, room in modules().items():
         (source / "api" / f"{name}.md").write_text(reference(name, room))
     tables = [
         contents(
@@ -187,7 +284,7 @@ def main():
         + contents("Begin", ["nbs/start_here", "nbs/glossary", *(f"docs/{page}" for page in PAGES), "equations"])
         + "\n"
         + "\n".join(tables)
-        + contents("Reference", [f"api/{name}" for name in rooms])
+        + contents("Reference", [f"api/{name}" for name in modules()])
     )
     shutil.copy(ROOT / "docs" / "equations.md", source)
     (source / "docs").mkdir()
