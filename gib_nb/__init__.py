@@ -1,6 +1,6 @@
 """Learn and use the graph information bottleneck in Jupyter.
 
-Importing the package loads nothing heavy: a public name is fetched from its module when it is first used.
+Importing the package loads no large library: a public name is imported from its module when it is first used.
 """
 
 __version__ = "0.1.0"

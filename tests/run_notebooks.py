@@ -72,7 +72,8 @@ def run(path):
     notebook = nbformat.read(path, 4)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     for cell in code:
-        cell.metadata["tags"] = ["skip-execution"] if skipped(cell.source) else []
+        if skipped(cell.source):
+            cell.metadata["tags"] = [*cell.metadata.get("tags", []), "skip-execution"]
     NotebookClient(
         notebook,
         timeout=900,
@@ -83,7 +84,8 @@ def run(path):
     ).execute()
     notebook.metadata = {"kernelspec": {"display_name": "python3", "language": "python", "name": "python3"}}
     for cell in code:
-        cell.metadata.pop("tags", None)
+        if own := [tag for tag in cell.metadata.pop("tags", []) if tag != "skip-execution"]:
+            cell.metadata["tags"] = own
         cell.execution_count = None
         # progress bars are noise in a committed notebook, and a widget with nothing beside it shows nothing later
         cell.outputs = [

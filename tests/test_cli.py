@@ -169,7 +169,7 @@ def test_options_are_those_of_the_configuration(capsys):
         "--weight-decay X weight decay (default: 0.0)",
         "--seed N",
         "(default: 0)",
-        "--prior-prob X prior probability to be in the subgraph, between 0 and 1; with --information prior (default: 0.5)",
+        "--prior-prob X prior probability of being in the subgraph, between 0 and 1; with --information prior (default: 0.5)",
         "--encoder {gcn,graphsage,gin,gat,gine,gatv2}",
         "--classifier {pooled,noisy,prototypes,shared,reencode}",
         "--num-classifiers N",
@@ -840,7 +840,7 @@ def test_a_file_appears_when_it_is_complete(model, tmp_path, monkeypatch):
             "a.csv",
             "ligand,canonical_smiles\nCNO,CCO\nCN,C1CC\n,\n",
             0,
-            "explained 1 of 3 lines; 2 skipped: 1 empty; 1 no molecule, the first is record 2: .*unclosed ring",
+            "explained 1 of 3 lines; 2 skipped: 1 empty; 1 without a molecule, the first is record 2: .*unclosed ring",
         ),
         ("a.tsv", "ID\tDrug\n1\tCCO\n", 0, ""),
         (
@@ -853,15 +853,15 @@ def test_a_file_appears_when_it_is_complete(model, tmp_path, monkeypatch):
             "a.csv",
             "smiles,y\nC1CC,1\n\n",
             1,
-            "expected at least one molecule .*got none in 2 lines: 1 empty; 1 no molecule.*unclosed ring",
+            "expected at least one molecule .*got none in 2 lines: 1 empty; 1 without a molecule.*unclosed ring",
         ),
         ("a.smi", "\n\n", 1, "which is empty|got none in 2 lines: 2 empty"),
         ("a.smi", "", 1, "which is empty"),
         ("a.csv", "smiles,y\n", 1, "only the names of its columns"),
-        ("a.sdf", "CCO", 1, "expected a file in .smi, .*got .*a.sdf"),
-        ("a.mol", "CCO", 1, "expected a file in"),
-        ("CCO", "C", 1, "expected a file in"),
-        ("a.xlsx", "C", 1, "expected a file in"),
+        ("a.sdf", "CCO", 1, "expected a file ending in .smi, .*got .*a.sdf"),
+        ("a.mol", "CCO", 1, "expected a file ending in"),
+        ("CCO", "C", 1, "expected a file ending in"),
+        ("a.xlsx", "C", 1, "expected a file ending in"),
     ],
 )
 @pytest.mark.parametrize("out", [None, "out.csv", "out.html", "out.parquet"])
@@ -906,9 +906,9 @@ def test_a_file_is_refused_before_a_model_is_trained(tmp_path, monkeypatch, caps
     "text, said",
     [
         ("C1CC", "unclosed ring"),
-        ("library", "there is no file of this name either"),
+        ("library", "there is no file with this name either"),
         ("folder", "that is a folder"),
-        ("C" * 300 + "(", "no file of this name"),
+        ("C" * 300 + "(", "no file with this name"),
     ],
 )
 def test_a_wrong_smiles_is_reported_once(text, said, tmp_path, monkeypatch, capfd):
@@ -1242,7 +1242,7 @@ def test_sweep_says_what_is_wrong(few_graphs, tmp_path, capsys):
     )
     assert main(["sweep", "nothing", "--out", str(tmp_path)]) == 1 and "MUTAG" in capsys.readouterr().err
     assert main(["sweep", "motif", "--no-progress", "--out", str(tmp_path), *WORDS, "--lr", "1e30"]) == 1
-    assert "1 trials failed, for the reason in the column error" in capsys.readouterr().out
+    assert "1 trials failed, see the column error" in capsys.readouterr().out
 
 
 @pytest.mark.slow

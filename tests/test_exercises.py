@@ -1,5 +1,7 @@
 """Every exercise accepts its solution and other right answers, and calls every known mistake by its name. `pytest -m lesson3` runs those of one lesson."""
 
+import html
+import pathlib
 import re
 import sys
 import threading
@@ -15,7 +17,17 @@ from scipy.special import entr, logsumexp
 from gib_nb import exercises
 from gib_nb.exercises import attempt
 from gib_nb.exercises.attempt import Attempt
-from gib_nb.exercises.base import COMMON, LESSONS, UNWRITTEN, Exercise, Question, Verdict, exercises_of
+from gib_nb.exercises.base import (
+    COMMON,
+    LESSONS,
+    UNWRITTEN,
+    Exercise,
+    Question,
+    Verdict,
+    exercises_of,
+    guess,
+    guesses_of,
+)
 from gib_nb.exercises.numbers import FORMS, read_number
 from gib_nb.information.exact import mutual_information
 
@@ -391,7 +403,7 @@ def test_a_tie_is_not_taken_for_another_mistake():
         graph.add_edges_from(bond for bond in bonds if set(bond) <= set(chosen))
         return _of_networkx(graph)
 
-    assert exercises.check("largest_component", largest_component).mistake == "first met of equal components"
+    assert exercises.check("largest_component", largest_component).mistake == "first listed of equal components"
 
 
 @pytest.mark.parametrize("name, answer, mistake", marked(ANSWERS))
@@ -407,7 +419,7 @@ def test_what_is_not_a_known_mistake_still_gets_a_reason():
         "donsker_varadhan", lambda f: np.trace(f) / len(f) - logsumexp(f * (1 - np.eye(len(f)))) + np.log(len(f))
     )
     assert (
-        verdict.mistake == "constant critic knows nothing"
+        verdict.mistake == "constant critic gives zero"
         and "scores = [[3, 3, 3, 3, 3]," in verdict.message
         and "expected 0 (got" in verdict.message
     )
@@ -596,7 +608,7 @@ def test_one_bit_is_singular():
         and exercises.check("half_of_xor", 0.5).mistake == "0.5 bits"
         and exercises.check("divisor", 0).mistake == "0 nats"
     )
-    assert exercises.check("critical_price", 2.78).mistake == "2.778"
+    assert exercises.check("critical_beta", 2.78).mistake == "2.778"
 
 
 SQUARE = Exercise(1, lambda x: x**2, cases=((2.0,), (3.0,)), time_limit=0.2)
@@ -666,7 +678,7 @@ def test_answers_are_checked_on_any_thread():
 def test_what_cannot_be_stopped_is_said():
     "A call into C ends when it likes; the attempt ends right after it."
     says = SQUARE.check(lambda x: time.sleep(2)).message
-    assert "goes on in the background; restart the kernel" in says
+    assert "continues in the background; restart the kernel" in says
     for thread in attempts():
         thread.join()
     assert attempts() == []
@@ -728,7 +740,7 @@ def test_a_flood_of_output_is_cut(capsys):
         return x**2
 
     assert replace(SQUARE, time_limit=60).check(square)
-    first, second, nothing = capsys.readouterr().out.split("… what else it prints is not shown.\n")
+    first, second, nothing = capsys.readouterr().out.split("… the rest of the output is not shown.\n")
     assert first == second and first.startswith("line 0\nline 1\n") and 2000 < len(first) < 2010 and nothing == ""
     print("as always")
     assert capsys.readouterr().out == "as always\n"
@@ -868,7 +880,7 @@ def test_what_may_be_two_numbers_asks_for_parentheses(typed):
         ("twenty_tries", "1 − .95²⁰"),
         ("keep_every_edge", "1/1,3"),
         ("keep_every_edge", "76,9 %"),
-        ("critical_price", ".6²"),
+        ("critical_beta", ".6²"),
         ("no_information", "c)"),
         ("half_of_xor", "log2(1)"),
     ],
@@ -879,7 +891,27 @@ def test_answers_as_they_stand_on_paper(name, typed):
 
 def test_a_formula_is_answered_with_its_value():
     assert (
-        exercises.check("ceiling", "log 3").message.startswith("log 3 is 1.099. More")
-        and exercises.check("ceiling", "−1.5").message == "More than that."
+        exercises.check("ceiling", "log 3").message.startswith("log 3 is 1.099. The right value is larger")
+        and exercises.check("ceiling", "−1.5").message == "The right value is larger than this."
     )
     assert exercises.check("ceiling", " ").mistake == UNWRITTEN
+
+
+GUESSES = [each for lesson in LESSONS for each in guesses_of(lesson)]
+
+
+@pytest.mark.parametrize("each", GUESSES, ids=lambda each: each.name)
+def test_a_guess_is_shown_beside_the_answer(each):
+    assert guess(each.name) is each and each.text.endswith("?")
+    widget = each.widget
+    assert widget.children[2].value == ""
+    widget.children[1].value = "a <b>lot</b>"
+    said = widget.children[2].value
+    assert "a &lt;b&gt;lot" in said and html.escape(each.answer) in said
+    lesson = next((pathlib.Path(__file__).parents[1] / "nbs" / "lessons").glob(f"{each.lesson:02}_*.ipynb")).read_text()
+    assert f'guess(\\"{each.name}\\")' in lesson
+
+
+def test_an_unknown_guess_is_refused():
+    with pytest.raises(ValueError, match="expected the name of a guess, such as noisy_channel"):
+        guess("nothing")

@@ -342,19 +342,19 @@ def explained(bias, biases, share=0.5, atoms=10):
 @pytest.mark.parametrize(
     "e, words",
     [
-        (explained(0.1, [0.2] * 64), "closer to the molecule than all 64 random pieces"),
-        (explained(0.1, [0.2] * 9 + [0.05]), "closer to the molecule than 9 of 10 random pieces"),
+        (explained(0.1, [0.2] * 64), "closer to the molecule than all 64 random fragments"),
+        (explained(0.1, [0.2] * 9 + [0.05]), "closer to the molecule than 9 of 10 random fragments"),
         (
             explained(0.1, [0.2] * 7 + [0.05] * 3),
-            "hardly better than a random piece of the same size (closer than 7 of 10)",
+            "hardly better than a random fragment of the same size (closer than 7 of 10)",
         ),
         (
             explained(0.1, [0.2] * 5 + [0.05] * 5),
-            "no better than a random piece of the same size (closer than 5 of 10)",
+            "no better than a random fragment of the same size (closer than 5 of 10)",
         ),
         (
             explained(0.1, [0.1] * 10),
-            "no better than a random piece of the same size (closer than 0 of 10)",
+            "no better than a random fragment of the same size (closer than 0 of 10)",
         ),  # a tie is no gain
         (explained(0.0, [], share=1), "the fragment is the whole molecule"),
         (explained(0.1, []), "not compared"),

@@ -114,7 +114,7 @@ def test_what_cannot_be_explained_is_said(run, file, tmp_path, capsys):
         ([str(bare), "--model", str(run)], "expected a model for graphs with 2 features"),
         ([str(file), "--property", "QED"], "expected molecules for --property"),
         ([str(file), "--jobs", "2"], "expected molecules for --jobs"),
-        ([str(file), "--out", "a.svg"], "expected --out as a name in .csv or .html for graphs"),
+        ([str(file), "--out", "a.svg"], "expected --out with the ending .csv or .html for graphs"),
     ):
         assert main(["explain", *words, "--no-progress"]) != 0
         assert said in capsys.readouterr().err

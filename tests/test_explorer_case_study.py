@@ -136,7 +136,7 @@ def test_panels_follow_the_controls(explorer):
     views.controls["inner_steps"].value = STEPS.index(1)
     assert explorer.inner_steps == 1
     assert list(trace(views.panels["information"].figure, "L<sub>MI</sub>").y) == pytest.approx(explorer.run["L_MI"])
-    assert list(trace(views.panels["variance"].figure, "by gradients of L<sub>MI</sub>").y) == pytest.approx(
+    assert list(trace(views.panels["variance"].figure, "with gradients of L<sub>MI</sub>").y) == pytest.approx(
         explorer.run["variance"]
     )
     assert views.panels["information"].spec != before["information"] and views.panels["table"].value != before["table"]
@@ -167,7 +167,7 @@ def test_the_density_is_a_density_with_two_bumps_below_one(variance):
     peaks = int(((p[1:-1] > p[:-2]) & (p[1:-1] > p[2:])).sum())
     assert peaks == (2 if variance < 1 else 1)
     words = [note.text for note in room.density_panel(variance, 0).layout.annotations]
-    assert any("two bumps" in word for word in words) == (peaks == 2)
+    assert any("two peaks" in word for word in words) == (peaks == 2)
 
 
 def test_the_table_says_the_errors(explorer):
@@ -204,7 +204,9 @@ def test_what_falls_out_of_the_axes_is_said(explorer):
         said = [
             note.text for note in room.information_panel(run, 60).layout.annotations if "below the axis" in note.text
         ]
-        assert said == ([f"{len(below)} of L<sub>MI</sub> below the axis, to {min(below):.1f}"] if below else []), key
+        assert said == (
+            [f"{len(below)} values of L<sub>MI</sub> below the axis, down to {min(below):.1f}"] if below else []
+        ), key
 
 
 def test_what_the_explorer_says_is_so():

@@ -82,6 +82,6 @@ def test_the_panels_follow():
     assert "selects 4, 5." in explorer.restore({"graph": 1}).panel("graph")
     bars = explorer.figure("cuts").data[1]
     assert list(bars.y) == pytest.approx([explorer.scores[name] for name in bars.x], abs=1e-3)
-    assert explorer.panel("notices").count(">notices<") == 4
+    assert explorer.panel("notices").count(">detects it<") == 4
     assert explorer.restore({"share": 0.0}).scores == explorer.honest
-    assert explorer.panel("notices").count(">notices<") == 0
+    assert explorer.panel("notices").count(">detects it<") == 0

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 
+import ipywidgets
 import pytest
 from PIL import Image
 
@@ -17,7 +18,7 @@ from gib_nb.explorers.app import Page, build_assets, page_notebook, voila_comman
 from gib_nb.explorers.control import Control
 from gib_nb.explorers.explorer import Explorer
 from gib_nb.explorers.page import find_chromium, screenshot, static_page, static_states
-from gib_nb.explorers.registry import CLASSES, EXPLORERS, TITLES, register
+from gib_nb.explorers.registry import CLASSES, EXPLORERS, QUESTIONS, TITLES, register
 from gib_nb.explorers.task import BackgroundTask
 from gib_nb.explorers.view import STYLE, PlotView
 from gib_nb.report.figures import BLUE, GREEN, ORANGE, PURPLE, RED, THEME, figure
@@ -107,7 +108,7 @@ def test_only_some_panels_and_controls():
     assert (
         list(line.panels()) == ["plot"] and "color" not in line.state and line.panel_plot().data[0].line.color == "blue"
     )
-    assert list(line.view.controls) == ["slope", "up", "note"] and "Look for" not in static_page(line, now=True)
+    assert list(line.view.controls) == ["slope", "up", "note"] and "What to try" not in static_page(line, now=True)
     assert len(Line().controls) == 4
     with pytest.raises(ValueError, match="some of the panels plot .got plots"):
         line.select("plots")
@@ -532,12 +533,14 @@ def test_one_call_registers_an_explorer():
         assert cls.asset in (None, name)  # `python -m gib_nb.explorers NAME`
     register("line", "A line", f"{__name__}:Line")
     try:
-        assert type(Page(["line"]).explorers["line"]) is Line and gib_nb.explorers.Line is Line
+        page = Page(["line"])
+        page.widget.selected_index = 1
+        assert type(page.explorers["line"]) is Line and gib_nb.explorers.Line is Line
         with pytest.raises(ValueError, match="expected a new name"):
             register("line", "Another", f"{__name__}:Line")
     finally:
         EXPLORERS.unregister("line")
-        del TITLES["line"], CLASSES["Line"]
+        del TITLES["line"], QUESTIONS["line"], CLASSES["Line"]
 
 
 def test_settings_of_shipped_results_have_the_names_of_today():
@@ -570,11 +573,14 @@ def test_public_names_resolve():
 
 def test_tabs_are_built_when_they_are_opened():
     page = Page(["information_bottleneck", "beta"])
-    assert (
-        list(page.explorers) == ["information_bottleneck"] and "Loading β" in page.widget.children[1].children[0].value
-    )
-    page.widget.selected_index = 1
-    assert page.widget.children[1].children[0] is page.explorers["beta"].widget
+    welcome, *tabs = page.widget.children
+    assert not page.explorers and "Loading β" in tabs[1].children[0].value
+    _, first, second = welcome.children
+    assert [child.description for child in (first.children[0], second.children[0])] == ["Classical bottleneck", "β"]
+    assert second.children[1].value == QUESTIONS["beta"]
+    second.children[0].click()
+    assert page.widget.selected_index == 2 and tabs[1].children[0] is page.explorers["beta"].widget
+    assert list(page.explorers) == ["beta"]
 
 
 def test_a_model_of_ones_own_is_in_its_tab_and_seen_first(monkeypatch):
@@ -587,7 +593,7 @@ def test_a_model_of_ones_own_is_in_its_tab_and_seen_first(monkeypatch):
 
     monkeypatch.setattr("gib_nb.explorers.app.EXPLORERS", {"bits": Line, "molecule": Own})
     page = Page(["bits", "molecule"], model="runs/activity")
-    assert asked == ["runs/activity"] and page.widget.selected_index == 1 and list(page.explorers) == ["molecule"]
+    assert asked == ["runs/activity"] and page.widget.selected_index == 2 and list(page.explorers) == ["molecule"]
     source = json.loads(page_notebook("runs/it's"))["cells"][0]["source"]
     assert f"page(model={str(pathlib.Path('runs').resolve() / 'it') + chr(39) + 's'!r})" in source
     compile(source, "page", "exec")
@@ -625,3 +631,22 @@ def test_colors_are_readable():
     assert (
         re.findall(r"(?<![\w-])color: *(#\w+)", STYLE) == []
     )  # an ink of its own would be unreadable in one of the two
+
+
+@pytest.mark.parametrize("name", EXPLORERS)
+def test_every_explorer_asks_one_question(name):
+    assert QUESTIONS[name].endswith("?") and QUESTIONS[name].count("?") == 1
+
+
+def test_further_panels_are_folded():
+    class Folded(Line):
+        layout, advanced = (("plot",),), (("words",),)
+
+    folded = Folded()
+    assert list(folded.panels()) == ["plot", "words"]
+    *_, more = (child for child in folded.view.box.children if isinstance(child, ipywidgets.Accordion))
+    assert more.selected_index is None and more.titles == ("More figures",)
+    states = static_states(folded, over=["slope"])
+    assert states["rows"] == [["plot"]] and states["more"]["rows"] == [["words"]]
+    assert folded.select("words").layout == (("words",),) and folded.advanced == ()
+    folded.close()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import precision_score, recall_score, roc_auc_score
 
-from gib_nb.explorers.bits import TENTHS, BitsExplorer, informations, table
+from gib_nb.explorers.bits import TWENTIETHS, BitsExplorer, informations, table
 from gib_nb.explorers.edges import METHODS, SEEDS, SHOWN, EdgesExplorer, build_judgments, judgment
 from gib_nb.explorers.model_selection import CHOSEN, FOLDS, SIZES, ModelSelectionExplorer, Tables, tables
 
@@ -40,7 +40,7 @@ def test_bits_bars_lie_as_they_add_up():
         and both.x[0] == pytest.approx(found["H(Y)"], abs=0.002)
     )
     curve = explorer.figure("curves").data[2]
-    assert curve.y[TENTHS.index(0.2)] == pytest.approx(found["I(X;Y)"], abs=0.002)
+    assert curve.y[TWENTIETHS.index(0.2)] == pytest.approx(found["I(X;Y)"], abs=0.002)
     assert explorer.restore({"sent": 0.0}).informations["I(X;Y)"] == 0 and "nan" not in explorer.panel_table()
 
 

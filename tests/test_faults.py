@@ -126,7 +126,7 @@ def test_the_cells_of_a_dead_worker_are_done_by_another(tmp_path):
 
 @pytest.mark.slow
 def test_workers_that_always_die_are_not_replaced_for_ever(tmp_path):
-    with pytest.raises(RuntimeError, match="worker processes to live until a task is done"):
+    with pytest.raises(RuntimeError, match="worker processes to live until their task is done"):
         run_trials(dies_always, grid(x=range(3)), tmp_path, jobs=2, progress=False)
 
 

@@ -223,7 +223,9 @@ def test_a_few_cells_that_are_no_numbers_are_missing(tmp_path):
     table = read_molecules(path)
     assert len(table) == 31 and [row.line for row in table.rejected] == [32, 33]
     assert "expected a number in pIC50 (got '>10')" in table.rejected[0].reason
-    assert table.notes[-1] == "column pIC50: 2 cells are no numbers and count as missing; the first is '>10' in line 32"
+    assert (
+        table.notes[-1] == "column pIC50: 2 cells are not numbers and count as missing; the first is '>10' in line 32"
+    )
 
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False) | st.none(), min_size=1))
@@ -265,9 +267,9 @@ MANY = "".join(f"{'C' * (i + 1)},word{i},2020-01-{i % 28 + 1:02d},{i % 2},{i}.5,
         ("id", "got 25 different words such as word0"),
         ("empty", "got only empty cells"),
         ("smiles", "got the column with the SMILES"),
-        (["x", "x"], "got it twice: x"),
+        (["x", "x"], "got a column twice: x"),
         ([], "at least one target"),
-        (None, "got several that may be it: class, x; its columns are smiles, id, date, class, x, empty"),
+        (None, "got several candidates: class, x; its columns are smiles, id, date, class, x, empty"),
     ],
 )
 def test_a_target_that_is_none_is_refused(target, words, tmp_path):
@@ -308,7 +310,7 @@ def test_dates_are_no_labels(date, tmp_path):
         ("a.csv", "smiles,y\n1,2,CCO\n", "at least one row .*line 2: expected 2 cells"),
         ("a.csv", b"PK\x03\x04\0\0", "zero bytes.*UTF-8"),
         ("a.csv", "smiles,y\nCCO,1\n".encode("utf-16-le"), "zero bytes.*UTF-8"),
-        ("a.xlsx", "x", r"expected a file in \.smi, .*\.parquet, \.sdf"),
+        ("a.xlsx", "x", r"expected a file ending in \.smi, .*\.parquet, \.sdf"),
         ("a.parquet", b"PAR1 no", "expected a Parquet file"),
         ("a.sdf", "no\nrecord\n\n\n$$$$\n", "at least one row .*line 1: expected a record that RDKit accepts"),
     ],
@@ -332,7 +334,7 @@ def test_a_truncated_gzip_file(name, tmp_path):
     whole = gzip.compress(rows.encode())
     for size in (len(whole) // 2, len(whole) - 4):
         (tmp_path / name).write_bytes(whole[:size])
-        with pytest.raises(ValueError, match="whole gzip file .got .*" + name):
+        with pytest.raises(ValueError, match="complete gzip file .got .*" + name):
             read_molecules(tmp_path / name)
 
 
@@ -494,8 +496,8 @@ class Harmful:
 @pytest.mark.parametrize(
     "content, words",
     [
-        (Harmful(), "got an object of .*exec, which is not read for safety"),
-        ([Harmful()], "not read for safety"),
+        (Harmful(), "got an object of .*exec, which is not loaded for safety reasons"),
+        ([Harmful()], "not loaded for safety reasons"),
         ({"a": torch.ones(2)}, "got dict"),
         ([torch.ones(2)], "got Tensor"),
         (torch.nn.Linear(2, 2), "got an object of torch.nn"),

@@ -335,7 +335,7 @@ def test_a_schedule_and_a_scheduler_are_one_too_many():
 @pytest.mark.parametrize("fit", [fitted, network])
 def test_what_makes_no_optimizer_is_refused(fit):
     for name, wrong in (("optimizer", list), ("scheduler", lambda optimizer: optimizer)):
-        with pytest.raises(TypeError, match=f"expected {name} as a function .*got one that makes"):
+        with pytest.raises(TypeError, match=f"expected {name} as a function .*got one that returns"):
             fit(**{name: wrong})
 
 

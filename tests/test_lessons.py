@@ -138,7 +138,7 @@ def test_a_tutorial_goes_from_a_file_to_the_shell(path):
         "## Compare",
         "## Predict",
         "## Explain",
-        "## Keep it",
+        "## Save and load",
         "## The same without Python",
         "## Where",
     )
@@ -159,3 +159,15 @@ def test_the_commands_of_a_tutorial_are_commands(path):
 def test_slow_cells_of_lessons_assert_nothing():
     for path in (*LESSONS, NBS / "start_here.ipynb"):
         assert not [cell for cell in cells(path, "code") if cell.startswith("#| slow") and "assert " in cell], path.stem
+
+
+@pytest.mark.parametrize("path", [*LESSONS, *TUTORIALS, NBS / "start_here.ipynb"], ids=lambda path: path.stem)
+def test_checks_are_hidden_from_learners(path):
+    "JupyterLab folds the source, and the site leaves the cell out; the tests run it."
+    for cell in json.loads(path.read_text())["cells"]:
+        if cell["cell_type"] == "code" and any(
+            isinstance(line, ast.Assert) for line in ast.parse("".join(cell["source"])).body
+        ):
+            assert cell["metadata"]["jupyter"]["source_hidden"] and "remove-cell" in cell["metadata"]["tags"], cell[
+                "id"
+            ]

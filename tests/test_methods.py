@@ -187,5 +187,5 @@ def test_prototypes_need_classes():
     graphs = [graph.clone() for graph in motif_dataset(20).graphs]
     for i, graph in enumerate(graphs):
         graph.y = torch.tensor([float(i)])
-    with pytest.raises(ValueError, match="one target of classes for prototypes"):
+    with pytest.raises(ValueError, match="a single classification target for prototypes"):
         GIBTrainer(pgib_config(3, **TINY)).fit(graphs, progress=False)

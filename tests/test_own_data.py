@@ -89,7 +89,7 @@ def test_from_a_csv_to_a_report_predictions_and_explanations(activity, tmp_path,
     assert (
         main(["predict", str(library), "--model", str(run), "--out", str(tmp_path / "out.csv"), "--no-progress"]) == 0
     )
-    assert "1 of 3 rows without a prediction" in capsys.readouterr().err
+    assert "1 of 3 rows have no prediction" in capsys.readouterr().err
     rows = list(csv.DictReader(open(tmp_path / "out.csv")))
     assert [row["line"] for row in rows] == ["2", "3", "4"] and rows[1]["reason"] and not rows[1]["prediction"]
     expected = trainer.predict_proba([molecule_to_data("CCCO"), molecule_to_data("CCN")])
@@ -266,15 +266,13 @@ def test_graphs_of_ones_own(tmp_path, capsys):
     assert lines[0] == "line,prediction,P(0),P(1),reason" and len(lines) == 41
     molecules = write(tmp_path / "m.csv", [["smiles"], ["CCO"], ["CCN"]])
     assert main(["predict", str(molecules), "--model", str(run), "--no-progress"]) == 1
-    assert (
-        "expected a model for graphs with 18 features of each node (got one for 2 features)" in capsys.readouterr().err
-    )
+    assert "expected a model for graphs with 18 features per node (got one for 2 features)" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     "words, message",
     [
-        (["nowhere.csv"], "nowhere.csv, which is not there"),
+        (["nowhere.csv"], "nowhere.csv, which does not exist"),
         (["a.csv", "--target", "nothing"], "expected a column named nothing"),
         (["a.csv", "--split", "fold", "--target", "activity"], "one of the columns name, smiles, activity"),
         (["a.csv", "--metric", "rmse"], "metric for classification"),

@@ -326,7 +326,7 @@ def test_the_half_with_the_largest_attention_is_the_subgraph(trees):
             assert not len(left) or kept.min() >= left.max()
             assert e.components >= 1 and e.validate()
     assert len(list(TopKAttentionExplainer(trainer).iter_explain(iter(trees.test)))) == len(trees.test)  # a stream
-    for share, words in ((0, "share above 0"), (1.2, "share above 0")):
+    for share, words in ((0, "ratio above 0"), (1.2, "ratio above 0")):
         with pytest.raises(ValueError, match=words):
             TopKAttentionExplainer(trainer, share)
     with pytest.raises(ValueError, match='fitted ClassifierTrainer."att_pool".'):

@@ -325,8 +325,8 @@ def test_the_command_ends_with_one_that_trains_the_best(few, no_measures, monkey
     best = min(rows, key=lambda row: float(row["objective"]))
     assert "3 trials, of which 0 were pruned" in said and {row["fold"] for row in rows} == {"2"}
     assert f"trial {best['trial']}, with the classification loss" in said
-    line = next(line for line in said.splitlines() if line.startswith("train it with"))
-    assert line.startswith("train it with, on the data's own split: gib-nb train motif")
+    line = next(line for line in said.splitlines() if line.startswith("train it"))
+    assert line.startswith("train it on the data's own split with: gib-nb train motif")
     args = build_parser().parse_args(shlex.split(line.partition(": gib-nb ")[2]))
     given = given_settings(args)
     assert args.dataset == "motif" and not given["memory_bank"] and given["class_weight"] is None

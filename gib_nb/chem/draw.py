@@ -82,7 +82,7 @@ def draw_molecule(
     fragment=None,  # atom numbers, or a `Fragment` of this molecule
     title: str | None = None,  # text for the tooltip and for screen readers; None: the SMILES
 ) -> Drawing:  # an <svg> element
-    "Draw a molecule without its explicit hydrogens, with atoms colored by weight and the bonds inside a fragment in orange. ValueError as in `cut_fragment`."
+    "Draw a molecule without explicit hydrogens, with atoms colored by weight and the bonds inside a fragment in orange. ValueError as in `cut_fragment`."
     from rdkit import Chem
 
     mol = read_molecule(molecule) if weights is None and fragment is None else _read_with_numbers(molecule)

@@ -1,20 +1,20 @@
-"""Graphs of many molecules: in several processes, with a bar, and from a cache where they were made before."""
+"""Graphs of many molecules: computed in several processes, with a progress bar, and stored in a cache."""
 
 import hashlib
 import os
 import pathlib
 
-CHUNK = 1000  # molecules in a task, and in a file of the cache
-SMALL = 2000  # fewer are made anew each time
+CHUNK = 1000  # molecules per task and per cache file
+SMALL = 2000  # up to this many: one process, no bar and no cache
 
 
 def featurize_molecules(
-    smiles: list,  # SMILES that are molecules
+    smiles: list,  # valid SMILES
     workers: int = 1,  # processes; −1: all cores
-    cache: bool = True,  # keep graphs of many molecules in the cache folder, by their SMILES
-    progress: bool = True,  # show a bar for many
+    cache: bool = True,  # store the graphs of many molecules in the cache folder
+    progress: bool = True,  # show a progress bar for many molecules
 ) -> list:  # of PyG `Data`, as from `molecule_to_data`
-    "The graphs of molecules, in their order."
+    "The graphs of the molecules, in the same order."
     from joblib import Parallel, delayed
     from tqdm.auto import tqdm
 
@@ -28,11 +28,11 @@ def featurize_molecules(
 
 
 class MoleculeGraphs:
-    "Graphs of molecules that are made when they are asked for, for sets that do not fit into memory; a data set of torch in all but name."
+    "Graphs of molecules that are computed on access, for sets that do not fit into memory; can be used like a torch `Dataset`."
 
     def __init__(
         self,
-        smiles: list,  # SMILES that are molecules
+        smiles: list,  # valid SMILES
         y: list,  # of tensors, one for each molecule
     ):
         self.smiles, self.y = smiles, y
@@ -56,7 +56,7 @@ class MoleculeGraphs:
 
 
 def _cache_file(chunk) -> pathlib.Path:
-    "Where the graphs of these SMILES are kept; other columns of atoms or bonds have another name."
+    "The cache file for the graphs of these SMILES; its name also depends on the names of the atom and bond features."
     import pooch
 
     from gib_nb.chem.smiles import ATOM_FEATURES, BOND_FEATURES
@@ -67,7 +67,7 @@ def _cache_file(chunk) -> pathlib.Path:
 
 
 def _chunk_of_graphs(chunk, file):
-    "Graphs of some SMILES, read from a file or written to it."
+    "The graphs of some SMILES, read from a cache file or computed and written to it."
     from gib_nb.chem.smiles import molecule_to_data
     from gib_nb.utils.files import save_safetensors, write_atomically
 
@@ -80,7 +80,7 @@ def _chunk_of_graphs(chunk, file):
 
 
 def _joined(graphs) -> dict:
-    "The tensors of all graphs, one behind the other."
+    "The concatenated tensors of all graphs."
     import torch
 
     count = lambda name, axis: torch.tensor([graph[name].size(axis) for graph in graphs])
@@ -94,7 +94,7 @@ def _joined(graphs) -> dict:
 
 
 def _read_chunk(chunk, file):
-    "The graphs in a file of the cache; None where it is not there or broken."
+    "The graphs in a cache file; None if it is missing or broken."
     from torch_geometric.data import Data
 
     from gib_nb.utils.files import load_safetensors

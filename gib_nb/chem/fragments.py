@@ -16,7 +16,7 @@ from .smiles import _read_with_numbers
 
 # %% ../../nbs/11_fragments.ipynb #5376b184
 def _atom_numbers(atoms, number=None):
-    "Sorted distinct atom numbers as a tuple of int; ValueError where one is below 0 or not below `number`."
+    "Sorted distinct atom numbers as a tuple of int; ValueError if one is below 0 or not below `number`."
     chosen = np.asarray(list(atoms))
     if chosen.size and (chosen.ndim != 1 or chosen.dtype.kind not in "iu"):
         raise TypeError(
@@ -30,7 +30,7 @@ def _atom_numbers(atoms, number=None):
 
 # %% ../../nbs/11_fragments.ipynb #891afb3f
 def _bond_ends(molecule):
-    "Ends of the bonds [2, E] and the number of atoms (None when only edges are known)."
+    "Ends of the bonds [2, E] and the number of atoms (None if only edges are known)."
     if isinstance(molecule, torch.Tensor):
         if molecule.dim() != 2 or molecule.size(0) != 2:
             raise ValueError(f"expected edge_index of shape [2, E] (got {list(molecule.shape)})")
@@ -42,9 +42,9 @@ def _bond_ends(molecule):
 
 def connected_components(
     molecule,  # SMILES, RDKit Mol, or edge_index [2, E]
-    atoms,  # numbers of the chosen atoms, in any order
-) -> list:  # tuples of atom numbers, each rising; largest first, of equal ones that with the lowest atom
-    "The connected components of the chosen atoms; ValueError for an atom that does not exist (explicit hydrogens do not), or that hydrogens before it would renumber."
+    atoms,  # numbers of the selected atoms, in any order
+) -> list:  # tuples of atom numbers, each ascending; largest first, equal ones by lowest atom number
+    "The connected components of the selected atoms; ValueError for atoms that do not exist (explicit hydrogens do not), or that hydrogens before them would renumber."
     (source, target), number = _bond_ends(molecule)
     chosen = np.array(_atom_numbers(atoms, number), dtype=int)
     kept = np.isin(source, chosen) & np.isin(target, chosen)
@@ -56,25 +56,25 @@ def connected_components(
 
 # %% ../../nbs/11_fragments.ipynb #0c3f42ca
 def largest_component(
-    molecule,  # as in `components`
-    atoms,  # numbers of the chosen atoms
-) -> tuple:  # atom numbers, rising; empty when none is chosen
-    "The largest connected component of the chosen atoms; of equal ones that with the lowest atom number."
+    molecule,  # as in `connected_components`
+    atoms,  # numbers of the selected atoms
+) -> tuple:  # atom numbers, ascending; empty if no atom is selected
+    "The largest connected component of the selected atoms; of equal ones, the one with the lowest atom number."
     return next(iter(connected_components(molecule, atoms)), ())
 
 # %% ../../nbs/11_fragments.ipynb #4505a9ef
 @dataclasses.dataclass(frozen=True)
 class Fragment:
-    "A fragment of a molecule, or the reason why there is none. `mol` has its atoms in the order of `atoms`."
+    "A fragment of a molecule, or the reason why there is none. The atoms of `mol` are in the order of `atoms`."
 
     mol: object  # rdkit.Chem.Mol, or None
     smiles: str | None  # canonical SMILES, or None
-    atoms: tuple  # atom numbers in the parent molecule, rising
-    reason: str | None  # why mol is None, in words; None where there is a molecule
+    atoms: tuple  # atom numbers in the parent molecule, ascending
+    reason: str | None  # why mol is None, in words; None if there is a molecule
 
 # %% ../../nbs/11_fragments.ipynb #a6faf6d5
 def _release(atom):
-    "Reset what held for an atom with all its neighbors, and let hydrogens fill its free valences."
+    "Reset what was valid for an atom with all its neighbors, and let hydrogens fill its free valences."
     from rdkit import Chem
 
     atom.SetNoImplicit(False)
@@ -101,10 +101,10 @@ def cut_fragment(
     molecule,  # SMILES, or an RDKit Mol
     atoms,  # numbers of the atoms to keep; they need not be connected
 ) -> Fragment:  # mol and smiles, or None and the reason
-    """Cut the chosen atoms out of a molecule.
+    """Cut the selected atoms out of a molecule.
 
     ValueError for atoms that do not exist (explicit hydrogens do not: they go with their atoms), for a Mol in which
-    explicit hydrogens stand before other atoms, and for a molecule that is none.
+    explicit hydrogens come before other atoms, and for an invalid molecule.
     """
     from rdkit import Chem, rdBase
 

@@ -1,4 +1,4 @@
-"""The same molecule, however it was written: parent form, InChIKey and scaffold"""
+"""Standard forms of a molecule: parent, InChIKey and scaffold"""
 
 import functools
 
@@ -9,7 +9,7 @@ __all__ = ["standardize_molecule", "inchikey", "murcko_scaffold"]
 
 @functools.cache
 def _parent_steps():
-    "RDKit's choice of the largest fragment, organic ones first, and its uncharger."
+    "RDKit's `LargestFragmentChooser`, which prefers organic fragments, and its `Uncharger`."
     from rdkit.Chem.MolStandardize import rdMolStandardize
 
     return rdMolStandardize.LargestFragmentChooser(True), rdMolStandardize.Uncharger()
@@ -17,8 +17,8 @@ def _parent_steps():
 
 def standardize_molecule(
     molecule,  # SMILES, or an RDKit Mol
-):  # rdkit.Chem.Mol in the form of `read_molecule`
-    "The parent of a salt or solvate: its largest fragment, neutralized as far as hydrogens can do it; tautomers stay as they are."
+):  # rdkit.Chem.Mol, as from `read_molecule`
+    "The parent of a salt or solvate: its largest fragment, neutralized as far as adding or removing hydrogens can; tautomers are not changed."
     from rdkit import rdBase
 
     chooser, uncharger = _parent_steps()
@@ -30,7 +30,7 @@ def standardize_molecule(
 def inchikey(
     molecule,  # SMILES, or an RDKit Mol
 ) -> str:
-    "The standard InChIKey, the same for all ways to write a molecule; the canonical SMILES where InChI has no word for it, as for wildcard atoms."
+    "The standard InChIKey, the same for every way to write a molecule; the canonical SMILES if InChI cannot represent it, as with wildcard atoms."
     from rdkit import Chem, rdBase
 
     mol = read_molecule(molecule)

@@ -3,8 +3,8 @@
 from gib_nb.cli.common import PLAIN
 
 EXAMPLES = """examples:
-  gib-nb app                                  on this computer alone
-  gib-nb app --model runs/activity            with your model in the tab of the molecules
+  gib-nb app                                  on this computer only
+  gib-nb app --model runs/activity            with your model in the tab for molecules
   gib-nb app --ip 0.0.0.0 --port 8080         for a class on the same network
 """
 
@@ -16,7 +16,7 @@ def add_parser(commands) -> list:
         help="show the explorers in a browser",
         usage="gib-nb app [options]",
         epilog=EXAMPLES,
-        description="Serve a page with all explorers as tabs, with sliders and no code.",
+        description="Serve a page with all explorers, one in each tab. They have sliders and need no code.",
         **PLAIN,
     )
     parser.add_argument("--port", type=int, default=8866, metavar="N", help="port of the page (default: 8866)")
@@ -28,7 +28,9 @@ def add_parser(commands) -> list:
         "page (default: 127.0.0.1)",
     )
     parser.add_argument(
-        "--model", metavar="RUN", help="result folder of gib-nb train on molecules, to be shown in their tab"
+        "--model",
+        metavar="RUN",
+        help="result folder of gib-nb train on molecules, whose model is shown in the tab for molecules",
     )
     parser.add_argument("--no-browser", dest="show", action="store_false", help="do not open a browser")
     parser.set_defaults(run=app_command)
@@ -36,14 +38,14 @@ def add_parser(commands) -> list:
 
 
 def app_command(args) -> int:
-    "Serve the explorers until it is interrupted; the result is the exit code."
+    "Serve the explorers until interrupted; returns the exit code."
     try:
         from gib_nb.explorers.app import serve
 
         if args.model is not None:
             from gib_nb.explorers.molecule import own_model
 
-            own_model(args.model)  # an error is for the terminal, and not for the page
+            own_model(args.model)  # so that an error is shown in the terminal, not on the page
         return serve(args.port, args.ip, args.show, args.model)
     except ImportError as error:
         raise OSError(str(error)) from error

@@ -1,4 +1,4 @@
-"""`gib-nb audit`: does the prediction of a trained model depend on what its mask shows?"""
+"""`gib-nb audit`: does the prediction of a trained model depend on what its mask selects?"""
 
 import argparse
 import json
@@ -34,11 +34,11 @@ def add_parser(commands) -> list:
         metavar="FILE|DATASET",
         help="molecules or graphs of a file, or the test part of a data set (default: show the audit made after the training)",
     )
-    parser.add_argument("--other", metavar="RUN", help="another training, to compare its masks with")
+    parser.add_argument("--other", metavar="RUN", help="result folder of another training, to compare its masks with")
     parser.add_argument(
         "--max-graphs", type=count, default=200, metavar="N", help="audit at most N graphs (default: 200)"
     )
-    parser.add_argument("--smiles", metavar="COLUMN", help="column with the SMILES (default: found by itself)")
+    parser.add_argument("--smiles", metavar="COLUMN", help="column with the SMILES (default: detected)")
     parser.add_argument("--json", action="store_true", help="print all numbers as JSON")
     add_data_option(parser)
     parser.set_defaults(run=audit_command, workers=1)
@@ -46,7 +46,7 @@ def add_parser(commands) -> list:
 
 
 def audit_command(args) -> int:
-    "Audit a run, and print what was found; 0 where nothing speaks against the mask, and 1 otherwise."
+    "Audit a run, and print the results; returns 0 if no test speaks against the mask, and 1 otherwise."
     from gib_nb.explain.audit import Audit, audit
     from gib_nb.explain.molecule import load_run
     from gib_nb.report.audit import audit_text
@@ -56,7 +56,7 @@ def audit_command(args) -> int:
         record = trainer.record["metrics"].get("faithfulness")
         if record is None or args.other:
             raise argparse.ArgumentTypeError(
-                "expected --graphs with --other, and for a run that was not audited (got none)"
+                "expected --graphs, which --other and a run without an audit require (got none)"
             )
         found = Audit.from_dict(record)
     else:

@@ -1,4 +1,4 @@
-"""What several commands share: the parser, types of options, workers, and files that appear when they are complete."""
+"""Shared by several commands: the parser, types of options, workers, and output files that appear only when complete."""
 
 import argparse
 import contextlib
@@ -11,14 +11,14 @@ CHECKPOINT = "checkpoint.safetensors"  # of an interrupted training, in its resu
 
 
 class Parser(argparse.ArgumentParser):
-    "A parser whose errors are one line."
+    "A parser that prints an error on one line."
 
     def error(self, message):
         self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
 
 class Renamed(argparse.Action):
-    "An option of earlier versions: an error that names the option of today."
+    "An option of earlier versions; using it is an error that names the present option."
 
     def __init__(self, option_strings, dest, new, **settings):
         super().__init__(option_strings, dest, nargs="*", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
@@ -29,7 +29,7 @@ class Renamed(argparse.Action):
 
 
 def add_renamed(parser, renamed: dict[str, str]):
-    "Former options by their names, each with the option that has taken its place."
+    "Add former options, each with the option that has replaced it."
     for old, new in renamed.items():
         parser.add_argument(old, action=Renamed, new=new)
 
@@ -50,21 +50,23 @@ def probability(text: str) -> float:
 
 
 def add_data_option(parser):
-    "The folder of published data."
+    "Add the option for the folder of published data."
     parser.add_argument(
         "--data", metavar="DIR", help="folder with published data sets (default: the environment variable GIB_NB_DATA)"
     )
 
 
 def add_worker_options(parser):
-    "How many processes, or which cluster, do the work."
-    parser.add_argument("--jobs", type=int, metavar="N", help="processes, -1 for all cores (default: 1)")
-    parser.add_argument("--dask", metavar="ADDRESS", help="scheduler of a Dask cluster whose workers do the work")
+    "Add the options for the number of processes and for a cluster."
+    parser.add_argument("--jobs", type=int, metavar="N", help="number of processes, -1 for all cores (default: 1)")
+    parser.add_argument(
+        "--dask", metavar="ADDRESS", help="address of the scheduler of a Dask cluster, whose workers do the work"
+    )
 
 
 @contextlib.contextmanager
 def workers(args):
-    "Within it joblib's tasks run on the Dask cluster at --dask, if one is given."
+    "A context in which joblib's tasks run on the Dask cluster at --dask, if one is given."
     if args.dask is None:
         yield
         return
@@ -86,7 +88,7 @@ def report_progress(text: str, args):
 
 @contextlib.contextmanager
 def output(path):
-    "A text file that appears under its name when it is complete; the standard output for None."
+    "A text file that appears under its name only when it is complete; the standard output for None."
     if path is None:
         yield sys.stdout
         return

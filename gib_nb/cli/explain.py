@@ -15,23 +15,23 @@ from gib_nb.report.evaluate import COLUMNS
 from gib_nb.report.molecules import MOLECULE_COLUMNS, explanations_html, molecule_row
 
 EPILOG = (
-    """A file is a list (.smi, .smiles, .txt: the first word of each line) or a table (.csv, .tsv, .tab, with
-, ; tab or |), also with .gz at the end. The column is found by its name, such as
-smiles, or by its values. If neither is clear, the command stops and asks for --smiles.
---jobs and --dask are for --out FILE.parquet.
+    """A file is a list of SMILES (.smi, .smiles, .txt: the first word of each line) or a table (.csv, .tsv, .tab,
+separated by , ; tab or |). It may be compressed, with .gz at the end. The column with the SMILES is found by its
+name, such as smiles, or by its values. If neither is clear, the command stops and asks for --smiles.
+--jobs and --dask apply only to --out FILE.parquet.
 
-Without --out the rows of a file are printed as CSV, with the columns
+Without --out, the results for a file are printed as CSV, with these columns:
 """
     + "\n".join(f"  {name:<18} {COLUMNS[name].help}" for name in MOLECULE_COLUMNS)
     + """
-For a line that is not a molecule, only the reason is filled in. If all lines are like this, the exit code is 1.
+For a line that is not a molecule, only the reason is filled in. If no line is a molecule, the exit code is 1.
 
 Without --model, the model that the package contains for the property is used, as in the lessons and explorers. The
-text and the page say how well the model predicts test molecules, and whether the fragment is closer to its molecule
-than random connected fragments of the same size.
+printed text and the HTML page say how well the model predicts test molecules, and whether the property of the
+fragment is closer to that of the molecule than the property of random connected fragments of the same size.
 
-Graphs are read from a .pt file with a list of torch_geometric Data, or a folder of such files, as for gib-nb train.
-The rows contain the numbers of the selected nodes and edges. Without --model, a model is first trained on the labels.
+Graphs are read from a .pt file with a list of torch_geometric Data, or a folder of such files, as in gib-nb train.
+Each row lists the numbers of the selected nodes and edges. Without --model, a model is first trained on the labels.
 
 examples:
   gib-nb explain "CCOC(=O)C1=C(COCCN)NC(C)=C(C(=O)OC)C1c1ccccc1Cl"
@@ -64,7 +64,7 @@ def add_parser(commands) -> list:
         dest="smiles_column",
         metavar="COLUMN",
         help="column of a file that holds the SMILES, by its name or by its number from 1 "
-        "(default: found from names and values)",
+        "(default: detected from names and values)",
     )
     parser.add_argument(
         "--model",
@@ -88,7 +88,7 @@ def add_parser(commands) -> list:
         "--threshold",
         type=probability,
         metavar="X",
-        help="atoms with a probability above it are in the subgraph (default: that of the model)",
+        help="atoms with a probability above X are in the subgraph (default: the threshold of the model)",
     )
     add_worker_options(parser)
     add_renamed(parser, {"--smiles-column": "--smiles"})
@@ -97,17 +97,17 @@ def add_parser(commands) -> list:
 
 
 def explain_command(args) -> int:
-    "Explain one SMILES, or all of a file; the result is the exit code."
+    "Explain one SMILES, or all molecules or graphs of a file; returns the exit code."
     if holds_graphs(args.smiles):
         return explain_graphs(args)
     suffix = pathlib.Path(args.out).suffix.lower() if args.out else None
     many = args.smiles.lower().endswith(FILES)
     last = ".parquet" if many else ".svg"
     if suffix not in (None, ".csv", ".html", last):
-        raise argparse.ArgumentTypeError(f"expected --out as a name in .csv, .html or {last} (got {args.out})")
+        raise argparse.ArgumentTypeError(f"expected --out with the ending .csv, .html or {last} (got {args.out})")
     if args.smiles_column is not None and not many:
         raise argparse.ArgumentTypeError(f"expected a file for --smiles (got the SMILES {args.smiles})")
-    (check_file if many else check_smiles)(args)  # before a model is read for nothing
+    (check_file if many else check_smiles)(args)  # before a model is loaded in vain
     explain = screen_file if suffix == ".parquet" else explain_file if many else explain_one
     return explain(args, suffix, *load_model(args))
 
@@ -115,7 +115,7 @@ def explain_command(args) -> int:
 def load_model(args) -> tuple:
     """The trainer and the property oracle that an explanation needs.
 
-    A model from a folder records where it lies and how it scored."""
+    The record of a model from a folder holds its location and its scores."""
     if args.model is None:
         name = args.property or SHIPPED_MODELS[0]
         return shipped_model(name), oracle_for_dataset(name)
@@ -129,26 +129,26 @@ def load_model(args) -> tuple:
 
 
 def check_smiles(args):
-    "ValueError for a text that is no molecule, or a file of another kind."
+    "ValueError for a text that is not a molecule, or for a file of another format."
     from gib_nb.chem.smiles import read_molecule
 
     if os.path.isfile(args.smiles):
         endings = ", ".join(ending for ending in FILES if not ending.endswith(".gz"))
         raise ValueError(
-            f"expected a file in {endings}, or one of these with .gz at the end (got {args.smiles}); "
+            f"expected a file ending in {endings}, or one of these with .gz at the end (got {args.smiles}); "
             "export its SMILES to such a file, or rename it if it is one"
         )
     try:
         read_molecule(args.smiles)
     except ValueError as error:
-        also = "that is a folder" if os.path.isdir(args.smiles) else "there is no file of this name either"
+        also = "that is a folder" if os.path.isdir(args.smiles) else "there is no file with this name either"
         raise ValueError(f"{error}; {also}") from None
 
 
 def check_file(args):
-    "Say where the SMILES of a file are; ValueError where that is not clear, or for a file without records."
+    "Report which column of a file holds the SMILES; ValueError if this is unclear, or for a file without records."
     if not os.path.isfile(args.smiles):
-        raise FileNotFoundError(f"expected a SMILES or a file (got {args.smiles}, which is not there)")
+        raise FileNotFoundError(f"expected a SMILES or a file (got {args.smiles}, which does not exist)")
     found = smiles_column(args.smiles, args.smiles_column)
     if next(smiles_lines(args.smiles, args.smiles_column), None) is None:
         content = "has only the names of its columns" if found.heading else "is empty"
@@ -158,7 +158,7 @@ def check_file(args):
 
 
 def explain_one(args, suffix, trainer, oracle) -> int:
-    "Print the explanation of one molecule, and write the file that is asked for."
+    "Print the explanation of one molecule, and write the file that was requested."
     e = explain_smiles(args.smiles, trainer, oracle, args.threshold)
     print(e)
     if args.out:
@@ -210,7 +210,7 @@ def screen_file(args, suffix, trainer, oracle) -> int:
 
 
 def report_skipped(file, explained: int, total: int, why: str):
-    "Say what was left out; ValueError where that is everything."
+    "Report how many lines were skipped; ValueError if all of them were."
     if not explained:
         raise ValueError(
             f"expected at least one molecule that can be explained in {file} "
@@ -236,7 +236,7 @@ class Tally:
             yield smiles, e, reason
 
     def why(self) -> str:
-        "How many lines were skipped, in words."
+        "Why lines were skipped, as text."
         broken = self.total - self.explained - self.empty
         parts = [f"{self.empty:,} empty"] if self.empty else []
-        return "; ".join(parts + ([f"{broken:,} no molecule, the first is {self.first}"] if broken else []))
+        return "; ".join(parts + ([f"{broken:,} without a molecule, the first is {self.first}"] if broken else []))

@@ -11,19 +11,19 @@ from gib_nb.cli.common import output, report_progress
 from gib_nb.data.registry import GRAPH_FILES
 from gib_nb.report.graphs import GRAPH_COLUMNS, graph_row, graphs_html
 
-METHOD = "robust"  # the recipe of a model that is trained for the purpose
+METHOD = "robust"  # the recipe of the model that is trained if none is given
 
 
 def holds_graphs(path: str) -> bool:
     "Whether this is a file of graphs, or a folder with such files."
-    if os.path.isdir(path):  # False, and no error, for a SMILES that is too long for a name
+    if os.path.isdir(path):  # False, not an error, for a SMILES that is too long for a file name
         inside = [*pathlib.Path(path).iterdir(), pathlib.Path(path, "processed", "data.pt")]
         return any(each.suffix.lower() in GRAPH_FILES and each.is_file() for each in inside)
     return pathlib.Path(path).suffix.lower() in GRAPH_FILES
 
 
 def explain_graphs(args) -> int:
-    "Explain all graphs of a file; the result is the exit code."
+    "Explain all graphs of a file; returns the exit code."
     from gib_nb.cli.predict import check_features
     from gib_nb.data.files import read_graphs
 
@@ -45,9 +45,9 @@ def explain_graphs(args) -> int:
 
 
 def check_options(args):
-    "ArgumentTypeError for what goes with molecules alone."
+    "ArgumentTypeError for options that apply only to molecules."
     if args.out and pathlib.Path(args.out).suffix.lower() not in (".csv", ".html"):
-        raise argparse.ArgumentTypeError(f"expected --out as a name in .csv or .html for graphs (got {args.out})")
+        raise argparse.ArgumentTypeError(f"expected --out with the ending .csv or .html for graphs (got {args.out})")
     for option in ("property", "smiles_column", "jobs", "dask"):
         if getattr(args, option) is not None:
             name = "--smiles" if option == "smiles_column" else f"--{option}"
@@ -55,23 +55,25 @@ def check_options(args):
 
 
 def named_model(args) -> tuple:
-    "The model of a result folder, and what it is called."
+    "The model of a result folder, and a description of it."
     from gib_nb.explain.molecule import load_run
 
     return load_run(args.model), f"the model in {args.model}"
 
 
 def train_model(args, graphs) -> tuple:
-    "A model that is trained on the labels of the graphs, and what it is called; ValueError for graphs without labels."
+    "A model that is trained on the labels of the graphs, and a description of it; ValueError for graphs without labels."
     from gib_nb.data.datasets import load_dataset
     from gib_nb.train.recipes import TITLES, recipe
     from gib_nb.train.trainer import GIBTrainer
 
     if any(graph.get("y") is None for graph in graphs):
         raise ValueError(
-            f"expected --model RUN, or graphs with labels y on which a model can be trained (got {args.smiles} without)"
+            f"expected --model RUN, or graphs with labels y on which a model can be trained (got {args.smiles} without labels)"
         )
-    report_progress(f"training a {TITLES[METHOD]} on the labels of the graphs; --model RUN takes a trained model", args)
+    report_progress(
+        f"training a {TITLES[METHOD]} on the labels of the graphs; to use a trained model, give --model RUN", args
+    )
     data = load_dataset(graphs)
     trainer = GIBTrainer(recipe(METHOD)).fit(data.train, valid=data.valid, progress=args.progress)
     word = "R²" if data.task == "regression" else "accuracy"
@@ -81,7 +83,7 @@ def train_model(args, graphs) -> tuple:
 
 
 def explanations(trainer, graphs, threshold=None):
-    "Stream of (number from 1, graph, explanation, prediction)."
+    "Yields (number from 1, graph, explanation, prediction)."
     predictions = trainer.apply(graphs)
     if threshold is not None:
         predictions = dataclasses.replace(predictions, threshold=threshold)

@@ -12,18 +12,18 @@ from gib_nb.cli import app, audit, explain, predict, reproduce, sweep, train
 from gib_nb.cli.common import CHECKPOINT, PLAIN, Parser
 
 WELCOME = "Find the part of a graph that determines its label, with a graph information bottleneck."
-FIRST_STEPS = """first steps, without a network:
+FIRST_STEPS = """first steps, without an internet connection:
   gib-nb train motif                          trees with a house or a ring; about a minute
   gib-nb explain "CCOC(=O)C1=C(COCCN)NC(C)=C(C(=O)OC)C1c1ccccc1Cl"
                                               which atoms of amlodipine carry its drug-likeness?
 
 your own molecules:
   gib-nb train activity.csv                   a model, a comparison with baselines, and a report
-  gib-nb predict library.csv --model RUN      predictions of other molecules; RUN is the folder of that model
+  gib-nb predict library.csv --model RUN      predictions for other molecules; RUN is the result folder of gib-nb train
   gib-nb explain library.csv --model RUN      which atoms carry the property
   gib-nb app --model RUN                      the same in a browser, for any molecule that you type
 
-then:
+next steps:
   gib-nb train MUTAG --folds                  ten-fold cross-validation
   gib-nb train QED --max-graphs 5000 --epochs 30   a first look at a large set of molecules
   gib-nb sweep motif --beta 0 0.1 1           every combination of settings
@@ -33,7 +33,7 @@ then:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    "The parser of `gib-nb`; it loads nothing heavy."
+    "The parser of `gib-nb`; making it loads no large library."
     from gib_nb import __version__
 
     parser = Parser(prog="gib-nb", description=WELCOME, epilog=FIRST_STEPS, **PLAIN)
@@ -41,8 +41,8 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND")
     for module in (train, predict, explain, audit, sweep, app, reproduce):
         for command in module.add_parser(commands):
-            command.add_argument("--no-progress", dest="progress", action="store_false", help="report no progress")
-            command.add_argument("--debug", action="store_true", help="show where in the program an error arose")
+            command.add_argument("--no-progress", dest="progress", action="store_false", help="do not report progress")
+            command.add_argument("--debug", action="store_true", help="show the traceback of an error")
     return parser
 
 
@@ -68,7 +68,7 @@ def main(
 
 
 def _run(args, argv) -> int:
-    "Run a command; errors that a user can mend become one line."
+    "Run a command; errors that a user can correct are printed on one line."
     try:
         return args.run(args)
     except KeyboardInterrupt:
@@ -87,7 +87,7 @@ def _run(args, argv) -> int:
 
 
 def _resume_words(args, argv) -> str:
-    "How to continue a run that has begun to write."
+    "How to continue an interrupted run, if it has written anything."
     if args.command in ("sweep", "reproduce") or str(getattr(args, "out", "")).endswith(".parquet"):
         return "; finished work is kept, and the same command continues"
     folder = getattr(args, "folder", None)

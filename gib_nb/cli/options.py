@@ -1,6 +1,6 @@
 """An option for every setting of a model and its training, made from the metadata of the configuration.
 
-A setting that is added to a part in `gib_nb.train.parts` appears here by itself, with its help, default and choices.
+A setting that is added to a part in `gib_nb.train.parts` becomes an option automatically, with its help, default and choices.
 """
 
 import argparse
@@ -26,25 +26,29 @@ GROUPS = {  # slot of a configuration → title of its options
 
 
 def choices(option: Option) -> tuple | None:
-    "The values that an option can have on the command line; None where it is open."
+    "The values that an option can have on the command line; None if any value can be given."
     if option.name == "encoder":
         return tuple(BACKBONES)
     if option.name == "classifier":
-        return tuple(word for word in option.choices if word != Frozen.word)  # it needs a model, and thus Python
+        return tuple(
+            word for word in option.choices if word != Frozen.word
+        )  # it needs a model, which can be given only in Python
     return option.choices
 
 
 def add_config_options(parser, several: bool = False):
-    "An option for each setting, with one value or, for sweeps, several; only what is given appears in the result."
+    "Add an option for each setting, with one value or, for sweeps, several; only options that are given appear in the result."
     known = options()
     parser.add_argument(
         "--method",
         choices=tuple(RECIPES),
         metavar="{" + ",".join(RECIPES) + "}",
-        help="recipe that the settings below are taken from, unless they are given (default: molecules for a file of molecules, else gib)",
+        help="recipe for all settings below that are not given (default: molecules for a file of molecules, otherwise gib)",
     )
     groups = {slot: parser.add_argument_group(title) for slot, title in GROUPS.items()}
-    for option in sorted(known.values(), key=lambda option: option.field is not None):  # first what chooses a part
+    for option in sorted(
+        known.values(), key=lambda option: option.field is not None
+    ):  # options that choose a part come first
         group, flag = groups[option.slot or ("weights" if option.field else "phases")], flag_of(option.name)
         settings = {"default": argparse.SUPPRESS, "help": _help(option, known)}
         if option.type is bool:
@@ -56,7 +60,7 @@ def add_config_options(parser, several: bool = False):
 
 
 def methods_text() -> str:
-    "The recipes with the first line of what they say of themselves, for a help text."
+    "The recipes with their one-line descriptions, for a help text."
     return "\n".join(f"  {name:<24} {summary_of(name)}" for name in RECIPES)
 
 
@@ -66,18 +70,18 @@ def flag_of(name: str) -> str:
 
 
 def _new_words(new: str) -> str:
-    'Words of the command line for what `RENAMED` says, such as `classifier="reencode"`.'
+    'The command-line form of a new name in `RENAMED`, such as `classifier="reencode"`.'
     name, _, value = new.partition("=")
     return flag_of(name) + (" " + value.strip('"') if value else "")
 
 
 def _optional(kind: type):
-    'The same type of option, for which "none" stands for None.'
+    'The type of an option for which "none" means None.'
 
     def read(text: str):
         return None if text.lower() == "none" else kind(text)
 
-    read.__name__ = kind.__name__  # argparse names it in errors
+    read.__name__ = kind.__name__  # argparse shows this name in errors
     return read
 
 
@@ -94,8 +98,8 @@ def _values(option: Option) -> dict:
 
 
 def _help(option: Option, known: dict[str, Option]) -> str:
-    "Meaning, the part that it belongs to where that is not the only one of its slot, and default."
-    text = option.help.split(": a registered name")[0]  # functions are given in Python
+    "The meaning of an option, the part that it belongs to if its slot has others, and its default."
+    text = option.help.split(": a registered name")[0]  # functions can be given only in Python
     others = [kind for kind in Part.kinds.values() if kind.slot == option.slot and kind not in option.kinds]
     if option.kinds and option.slot and others:
         chooser = next(name for name, each in known.items() if each.slot == option.slot and not each.kinds)
@@ -106,7 +110,7 @@ def _help(option: Option, known: dict[str, Option]) -> str:
 
 
 def method_of(args) -> str | None:
-    "The recipe that is asked for, or that for files of molecules; None, which is the GIB of the paper, for other data."
+    "The recipe that was requested, or that for files of molecules; None, which is the GIB of the paper, for other data."
     if asked := getattr(args, "method", None):
         return asked
     datasets = getattr(args, "datasets", [getattr(args, "dataset", "")])
@@ -119,7 +123,7 @@ def given_settings(args) -> dict:
 
 
 def method_settings(method: str | None, settings: dict) -> dict:
-    "Settings for `configure` that are those of a recipe with other settings; the settings themselves without a recipe."
+    "Settings for `configure`: those of a recipe, changed by the given settings; only the given ones without a recipe."
     if method is None:
         return settings
     config, standard = recipe(method, **settings), flat_settings(configure())
@@ -131,7 +135,7 @@ def method_settings(method: str | None, settings: dict) -> dict:
 
 
 def config_of(args):
-    "The configuration of the arguments, over the recipe. ArgumentTypeError for settings or a device that cannot be."
+    "The configuration of the arguments and their recipe. ArgumentTypeError for invalid settings or a device that is not available."
     import torch
 
     try:

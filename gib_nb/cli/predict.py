@@ -1,4 +1,4 @@
-"""`gib-nb predict`: labels or values of the molecules or graphs of a file."""
+"""`gib-nb predict`: predict labels or values for the molecules or graphs of a file."""
 
 import argparse
 import pathlib
@@ -6,15 +6,15 @@ import sys
 
 from gib_nb.cli.common import PLAIN, output, report_progress
 
-EPILOG = """FILE has any of the formats that gib-nb train reads; labels in it are ignored. RUN is the result folder of a training.
+EPILOG = """FILE has one of the formats that gib-nb train reads. Labels in it are ignored. RUN is the result folder of gib-nb train.
 
-The table has a row for each row of the file, with the columns
+The table has a row for each row of the file, with these columns:
   line          line in the file, or number of the graph
   smiles        the molecule as it was read
   prediction    class or value; one column per target if there are several
   P(CLASS)      probability of each class; with several targets of two classes, that of the second class
-  std           of an ensemble: standard deviation over its models, of the value or of the probability of the
-                predicted class; with several targets a column std(TARGET) for each
+  std           for an ensemble: standard deviation over its models, of the value or of the probability of the
+                predicted class; with several targets, a column std(TARGET) for each
   reason        why there is no prediction; otherwise empty
 
 examples:
@@ -35,21 +35,25 @@ def add_parser(commands) -> list:
     )
     parser.add_argument("file", metavar="FILE", help="molecules or graphs, as for gib-nb train")
     parser.add_argument("--model", metavar="RUN", required=True, help="result folder of gib-nb train")
-    parser.add_argument("--smiles", metavar="COLUMN", help="column with the SMILES (default: found by itself)")
-    parser.add_argument("--out", metavar="FILE", help="table to write, .csv (default: print it)")
+    parser.add_argument("--smiles", metavar="COLUMN", help="column with the SMILES (default: detected)")
+    parser.add_argument("--out", metavar="FILE", help="CSV file to write (default: print the table)")
     parser.add_argument(
-        "--workers", type=int, default=1, metavar="N", help="processes that read molecules, -1: all cores"
+        "--workers",
+        type=int,
+        default=1,
+        metavar="N",
+        help="number of processes that read molecules, -1 for all cores (default: 1)",
     )
     parser.set_defaults(run=predict_command)
     return [parser]
 
 
 def predict_command(args) -> int:
-    "Predict all of a file; the result is the exit code."
+    "Predict every row of a file; returns the exit code."
     from gib_nb.explain.molecule import load_run
 
     if args.out and pathlib.Path(args.out).suffix.lower() != ".csv":
-        raise argparse.ArgumentTypeError(f"expected --out as a name in .csv (got {args.out})")
+        raise argparse.ArgumentTypeError(f"expected --out with the ending .csv (got {args.out})")
     trainer = load_run(args.model)
     source = trainer.record["metrics"].get("source") or {}
     lines, graphs, rejected = read_inputs(args, bool(source.get("standardize")))
@@ -61,20 +65,19 @@ def predict_command(args) -> int:
         report_progress(f"wrote {args.out}", args)
     if rejected:
         print(
-            f"{len(rejected):,} of {len(table):,} rows without a prediction; the column reason says why",
-            file=sys.stderr,
+            f"{len(rejected):,} of {len(table):,} rows have no prediction; the column reason says why", file=sys.stderr
         )
     return 0
 
 
 def read_inputs(args, standardize: bool) -> tuple[list, list, list]:
-    "Line numbers, graphs, and the rows that hold none; molecules are standardized where those of training were."
+    "Line numbers, graphs, and rejected rows; molecules are standardized if those of training were."
     from gib_nb.chem.featurize import featurize_molecules
     from gib_nb.data.files import read_graphs, read_molecules
     from gib_nb.data.registry import is_graph_file
 
     if not pathlib.Path(args.file).exists():
-        raise FileNotFoundError(f"expected a file (got {args.file}, which is not there)")
+        raise FileNotFoundError(f"expected a file (got {args.file}, which does not exist)")
     if is_graph_file(args.file):
         graphs = read_graphs(args.file)
         return list(range(1, len(graphs) + 1)), graphs, []
@@ -85,17 +88,15 @@ def read_inputs(args, standardize: bool) -> tuple[list, list, list]:
 
 
 def check_features(trainer, graphs):
-    "ValueError for a model that was trained on other features than those of the file."
+    "ValueError if the model was trained on another number of features than the file has."
     wanted = trainer.spec.in_channels
     if trainer.spec.max_degree is None and graphs and (graphs[0].x is None or graphs[0].x.size(1) != wanted):
         got = "none" if graphs[0].x is None else graphs[0].x.size(1)
-        raise ValueError(
-            f"expected a model for graphs with {got} features of each node (got one for {wanted} features)"
-        )
+        raise ValueError(f"expected a model for graphs with {got} features per node (got one for {wanted} features)")
 
 
 def prediction_table(trainer, lines, graphs, rejected):
-    "A row for each row of the file, as pandas DataFrame."
+    "A row for each row of the file, as a pandas DataFrame."
     import pandas
 
     found = {"line": lines, "smiles": [graph.get("smiles", "") for graph in graphs]}

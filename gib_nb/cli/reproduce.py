@@ -8,11 +8,11 @@ from gib_nb.cli.common import PLAIN, add_data_option, add_renamed, add_worker_op
 
 
 class Table(NamedTuple):
-    "What the command needs to know of a table of results."
+    "What the command needs to know about a table of results."
 
     module: str  # of its trials
-    minutes: dict[str, float]  # data set, unless others are given → of a trial on one core, as measured
-    options: tuple  # that not all tables have
+    minutes: dict[str, float]  # default data set → measured minutes of a trial on one core
+    options: tuple  # those that only some tables have
     epochs: int  # default
     seeds: int | None = 10  # default; None: the module has its own
     max_explained: int = 100  # default
@@ -73,19 +73,19 @@ TABLES = {
 EPILOG = """Before it starts, the command says how many trials are left and about how long they take.
 
 tables, with published data from --data or GIB_NB_DATA:
-  classification   the paper's: poolings, plain networks and GIBs on ten folds of four data sets
-  interpretation   the paper's: how far the property of a fragment is from that of its molecule, against the
-                   fraction of atoms that are selected
-  denoising        the paper's: which edges of MUTAG are real? 20 seeds
+  classification   as in the paper: poolings, plain networks and GIBs on ten folds of four data sets
+  interpretation   as in the paper: how far the property of a fragment is from that of its molecule, against the
+                   fraction of selected atoms
+  denoising        as in the paper: which edges of MUTAG are real? 20 seeds
   explanation      a GIB and related methods, compared with PyG's GNNExplainer, PGExplainer, attention, integrated
                    gradients and random edges, on motif graphs and on Mutagenicity
-  own-data         eight tables of molecules from files: a GIB, the same network without a bottleneck, a random
+  own-data         eight data sets of molecules from files: a GIB, the same network without a bottleneck, a random
                    forest, a constant, and chemprop if it is installed
-  atoms            how well the weights of atoms follow their known contributions to logP: a GIB, integrated
+  atoms            how well atom weights agree with known atomic contributions to logP: a GIB, integrated
                    gradients and GNNExplainer
-  ablation         the two-stage GIB on Mutagenicity, with each of its parts left out
+  ablation         the two-stage GIB on Mutagenicity, complete and with one part left out at a time
   audit            trained models, and masks that are wrong on purpose: which of them does the audit detect?
-  information-term every method with its beta at zero, and with beta varied over two decades
+  information-term every method with beta set to zero, and with beta varied over two orders of magnitude
 
 examples:
   gib-nb reproduce TABLE --help                               options of a table
@@ -102,7 +102,7 @@ def add_parser(commands) -> list:
         help="compute a table of results again",
         usage="gib-nb reproduce TABLE [options]",
         epilog=EPILOG,
-        description="Train, measure and write a table of results with every single value.",
+        description="Train and measure the models of a table of results, and write the table with every single value.",
         **PLAIN,
     )
     tables = parser.add_subparsers(prog="gib-nb reproduce", dest="table", metavar="TABLE", required=True)
@@ -114,7 +114,7 @@ def add_parser(commands) -> list:
 
 
 def add_table_options(parser, table: Table):
-    "The options of one table."
+    "Add the options of one table."
     seeds = (
         f"seeds 0 to N − 1 of split and weights (default: {table.seeds})"
         if table.seeds
@@ -123,7 +123,7 @@ def add_table_options(parser, table: Table):
     explained = f"explain at most N test graphs (default: {table.max_explained})"
     special = {
         "methods": dict(
-            nargs="+", metavar="NAME", help="some of its methods, in quotes where they have blanks (default: all)"
+            nargs="+", metavar="NAME", help="some of its methods, in quotes if they contain spaces (default: all)"
         ),
         "folds": dict(type=count, default=10, metavar="N", help="the first N of ten folds (default: 10)"),
         "num_layers": dict(
@@ -141,7 +141,7 @@ def add_table_options(parser, table: Table):
             type=count, default=5000, metavar="N", help="use at most N molecules of each data set (default: 5000)"
         ),
     }
-    parser.add_argument("--datasets", nargs="+", metavar="NAME", help=f"default: {' '.join(table.datasets)}")
+    parser.add_argument("--datasets", nargs="+", metavar="NAME", help=f"data sets; default: {' '.join(table.datasets)}")
     for name in table.options:
         parser.add_argument("--" + name.replace("_", "-"), **special[name])
     parser.add_argument(
@@ -166,7 +166,7 @@ def add_table_options(parser, table: Table):
 
 
 def reproduce_command(args) -> int:
-    "Compute the trials that are missing, write TABLE.json and print the table; the result is the exit code."
+    "Compute the missing trials, write TABLE.json and print the table; returns the exit code."
     from gib_nb.experiments.sweep import round_json, run_trials
     from gib_nb.utils.files import environment, write_json
 
@@ -178,7 +178,7 @@ def reproduce_command(args) -> int:
     with workers(args):
         rows = run_trials(trial, trials, folder / "trials", args.jobs, args.progress)
     good = [
-        {name: value for name, value in row.items() if name != "root"}  # root is a path of this computer
+        {name: value for name, value in row.items() if name != "root"}  # root is a path on this computer
         for row in rows
         if "error" not in row
     ]
@@ -187,14 +187,14 @@ def reproduce_command(args) -> int:
     if args.table == "own-data":
         good = module.condense(good)
     order = {dataset: place for place, dataset in enumerate(table.datasets)}
-    join = getattr(module, "join_methods", list)  # where a row holds all methods of a seed
+    join = getattr(module, "join_methods", list)  # for tables whose rows hold all methods of a seed
     whole = sorted(join(earlier + good), key=lambda row: order.get(row["dataset"], len(order)))
     write_json(path, round_json(configs_apart(whole) | environment()))
     print(getattr(module, "report", method_tables)(whole) if hasattr(args, "methods") else method_tables(whole))
     failed = len(rows) - len(good)
     print(
         f"every value is in {path}"
-        + (f", but for {failed} trials that failed; the same command tries them again" if failed else "")
+        + (f", except for {failed} trials that failed; the same command tries them again" if failed else "")
     )
     return 1 if failed else 0
 
@@ -211,7 +211,7 @@ def expected_time(table: Table, trial, trials: list[dict], epochs: int, folder: 
     length = f"{minutes / 60:.0f} hours" if minutes > 90 else f"{max(minutes, 1):.0f} minutes"
     return (
         f"{len(left):,} of {len(trials):,} trials are left: about {length} on one core, less with --jobs or --dask. "
-        "Stopped at any time, the same command continues where it was."
+        "The command can be stopped at any time; the same command continues where it was."
     )
 
 
@@ -240,12 +240,12 @@ def trials_of(args, module, datasets: list[str]) -> list[dict]:
         if unknown := [method for method in args.methods or () if method not in module.METHODS]:
             raise ValueError(f"expected methods among {', '.join(module.METHODS)} (got {', '.join(unknown)})")
         more |= {"method": args.methods or list(module.METHODS)}
-    more |= getattr(module, "VARIED", {})  # what is crossed with data sets, methods and seeds
+    more |= getattr(module, "VARIED", {})  # settings that are combined with data sets, methods and seeds
     trials = grid(dataset=datasets, seed=list(range(args.seeds)), root=args.data, **more)
     plain = lambda method, epochs: {"epochs": epochs}
     method_config = getattr(module, "method_config", plain) if hasattr(args, "methods") else plain
-    once = getattr(module, "DETERMINISTIC", ())  # methods that are the same for every seed
-    some = getattr(module, "DATASETS_OF", {})  # methods that not all data sets have
+    once = getattr(module, "DETERMINISTIC", ())  # methods whose results are the same for every seed
+    some = getattr(module, "DATASETS_OF", {})  # methods that apply only to some data sets
     return [
         trial | method_config(trial.get("method"), args.epochs)
         for trial in trials
@@ -255,7 +255,7 @@ def trials_of(args, module, datasets: list[str]) -> list[dict]:
 
 
 def earlier_rows(path: pathlib.Path, trials: list[dict], module=None) -> list[dict]:
-    """Rows of the table in a file that are of other data sets or methods than the trials.
+    """Rows of the table in a file that are about other data sets or methods than the trials.
 
     ValueError for a table that was made with other versions or on another machine."""
     from gib_nb.experiments.sweep import read_trial
@@ -263,7 +263,7 @@ def earlier_rows(path: pathlib.Path, trials: list[dict], module=None) -> list[di
 
     record = read_trial(path) or {"rows": []}
     asked = {(trial["dataset"], trial.get("method")) for trial in trials}
-    if all_methods := getattr(module, "METHODS", None):  # a row without a method, which all of them are in
+    if all_methods := getattr(module, "METHODS", None):  # a row without a method holds all methods
         asked |= {(name, None) for name, _ in asked if all((name, each) in asked for each in all_methods)}
     rows = [
         row | ({"config": record["configs"][row["config"]]} if "config" in row else {})
@@ -274,13 +274,13 @@ def earlier_rows(path: pathlib.Path, trials: list[dict], module=None) -> list[di
     if other := [name for name in now if record.get(name) != now[name]]:
         raise ValueError(
             f"expected {path} to be of the same {' and '.join(other)} (got {record.get(other[0])} there, "
-            f"{now[other[0]]} here); choose another --out, or ask for all that is in it"
+            f"{now[other[0]]} here); choose another --out, or compute everything that is in it again"
         )
     return rows
 
 
 def configs_apart(rows: list[dict]) -> dict:
-    "Rows with the number of their config, and the list of configs, which hold what is the same in many trials."
+    "Rows with the index of their config, and the list of configs, in which settings that are the same in many trials occur once."
     configs, short = [], []
     for row in rows:
         if isinstance(row.get("config"), dict):
@@ -295,7 +295,7 @@ def configs_apart(rows: list[dict]) -> dict:
 
 
 def method_tables(rows: list[dict]) -> str:
-    "A table for each data set, of trials that measure all methods at once."
+    "A table for each data set, for trials that measure all methods at once."
     from gib_nb.report.tables import method_table
 
     parts = {}

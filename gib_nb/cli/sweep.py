@@ -1,4 +1,4 @@
-"""`gib-nb sweep`: every combination of settings."""
+"""`gib-nb sweep`: train every combination of settings, or search among them."""
 
 import argparse
 import functools
@@ -8,15 +8,16 @@ import shlex
 from gib_nb.cli.common import PLAIN, add_data_option, add_worker_options, count, output, workers
 from gib_nb.cli.options import add_config_options, flag_of, given_settings, method_of, method_settings
 
-EPILOG = """Each option may have several values; every combination is trained, and --fold takes folds of ten as test
-sets. Finished trials are kept in --out/trials: interrupted, or called again with more values, the command computes only
-what is missing.
+EPILOG = """Each option may have several values, and every combination is trained. --fold uses folds of a ten-fold
+cross-validation as test sets. Finished trials are stored in --out/trials. After an interruption, or when called again
+with more values, the command computes only the missing trials.
 
-With --search N, several values of a setting are a space instead, and Optuna chooses N trials in it, one after the
-other: two numbers are the ends of a range (logarithmic where both are > 0 and their ratio is 10 or more), three and
-more, or words, are choices. Trials are compared by --metric on validation graphs, never on test graphs; by default that
-is the validation loss, or its classification part alone where alpha, beta or what they weight is searched. Trials
-behind the median of the others are pruned. At the end stands the command that trains the best settings.
+With --search N, the values of the settings define a space in which Optuna chooses N trials, one after the other.
+Two numbers are the ends of a range, which is logarithmic if both are > 0 and their ratio is 10 or more. Three or more
+numbers, or words, are choices. Trials are compared by --metric on validation graphs, never on test graphs. By default
+the metric is the validation loss, or only its classification part if alpha, beta or the losses that they weight are
+searched. A trial that falls behind the median of the others is pruned. At the end, the command that trains the best
+settings is printed.
 
 examples:
   gib-nb sweep motif --beta 0 0.1 1 --seed 0 1 2 --epochs 40 --jobs 2
@@ -24,7 +25,14 @@ examples:
   gib-nb sweep motif --beta 0.01 1 --lr 1e-4 1e-2 --search 20
   gib-nb sweep MUTAG --beta 0 0.01 0.1 --seed 0 1 2 3 --dask tcp://scheduler:8786
 """
-MEASURES = ("score", "label_mi_bound", "graph_mi", "selected_fraction", "components", "edge_auc")  # that are printed
+MEASURES = (
+    "score",
+    "label_mi_bound",
+    "graph_mi",
+    "selected_fraction",
+    "components",
+    "edge_auc",
+)  # columns that are printed
 
 
 def add_parser(commands) -> list:
@@ -44,7 +52,7 @@ def add_parser(commands) -> list:
         nargs="+",
         metavar="N",
         default=argparse.SUPPRESS,
-        help="folds of ten to test on, 0 to 9 (default: an 80/10/10 split)",
+        help="folds of a ten-fold cross-validation to test on, 0 to 9 (default: an 80/10/10 split)",
     )
     parser.add_argument(
         "--out", default="sweep", metavar="DIR", help="folder for the table and finished trials (default: sweep)"
@@ -53,7 +61,7 @@ def add_parser(commands) -> list:
         "--search",
         type=count,
         metavar="N",
-        help="instead of every combination, N trials that Optuna chooses, see below",
+        help="train N trials that Optuna chooses instead of every combination, see below",
     )
     add_data_option(parser)
     add_worker_options(parser)
@@ -63,7 +71,7 @@ def add_parser(commands) -> list:
 
 
 def sweep_command(args) -> int:
-    "Train what is missing, write sweep.csv, and print the means over seeds and folds; the result is the exit code."
+    "Train the missing trials, write sweep.csv, and print the means over seeds and folds; returns the exit code."
     from gib_nb.experiments.sweep import grid, sweep
     from gib_nb.report.tables import mean_text
 
@@ -89,13 +97,13 @@ def sweep_command(args) -> int:
     failed = int(table.error.notna().sum()) if "error" in table else 0
     print(
         f"every row is in {folder / 'sweep.csv'}, with its history in {folder / 'trials'}"
-        + (f"; {failed} trials failed, for the reason in the column error" if failed else "")
+        + (f"; {failed} trials failed, see the column error" if failed else "")
     )
     return 1 if failed else 0
 
 
 def search_command(args) -> int:
-    "Search the space of the options, write sweep.csv, and print the best settings; the result is the exit code."
+    "Search the space of the options, write sweep.csv, and print the best settings; returns the exit code."
     from gib_nb.experiments.search import search
 
     if args.jobs not in (None, 1) or args.dask is not None:
@@ -113,7 +121,7 @@ def search_command(args) -> int:
     )
     more = {"settings_of": settings_of, "progress": args.progress, "root": args.data}
     rows = functools.partial(search, space, args.datasets[0], folder, args.search, **more)
-    rows(compute=False)  # a space that cannot work leaves no table
+    rows(compute=False)  # an invalid space is an error before a table is written
     try:
         table = rows()
     finally:
@@ -125,26 +133,26 @@ def search_command(args) -> int:
 
 
 def search_lines(table, args) -> list[str]:
-    "How many trials ended how, the best one, and the command that trains it."
+    "How the trials ended, the best one, and the command that trains it."
     from gib_nb.experiments.search import best_trial
 
     states, best = table["state"].value_counts(), best_trial(table)
     lines = [f"{len(table)} trials, of which {states.get('pruned', 0)} were pruned"]
     if failed := states.get("failed", 0):
-        lines[0] += f" and {failed} failed, for the reason in the column error"
+        lines[0] += f" and {failed} failed, see the column error"
     if best is None:
         return lines
     objective = table.attrs["objective"]
     what = {"loss": "loss", "classification": "classification loss"}.get(objective, objective)
     lines.append(f"best on validation graphs: trial {best.trial}, with the {what} {best.objective:.4g}")
     if isinstance(best.get("collapse"), str):
-        lines.append(f"no complete trial was free of a collapse; in the best one {best.collapse}")
-    where = ", on the data's own split" if hasattr(args, "fold") else ""
-    return [*lines, f"train it with{where}: {shlex.join(train_words(best.to_dict(), args))}"]
+        lines.append(f"every completed trial collapsed; the best one: {best.collapse}")
+    where = " on the data's own split" if hasattr(args, "fold") else ""
+    return [*lines, f"train it{where} with: {shlex.join(train_words(best.to_dict(), args))}"]
 
 
 def train_words(row: dict, args) -> list[str]:
-    "The command that trains the settings of a row, as far as they are not defaults."
+    "The words of the command that trains the settings of a row, as far as they are not defaults."
     words = ["gib-nb", "train", args.datasets[0]]
     words += ["--method", args.method] if args.method else []
     words += ["--data", args.data] if args.data else []

@@ -1,4 +1,4 @@
-"""`gib-nb train`: a model, its numbers and a report, from a file of one's own or a data set by name."""
+"""`gib-nb train`: train a model on a file or a named data set, and write its metrics and a report."""
 
 import argparse
 import dataclasses
@@ -20,18 +20,18 @@ RESULTS = ("model.safetensors", "config.json", "history.json", "report.html", "m
 LOGS = {"csv": "log.csv", "tensorboard": "tensorboard"}  # --log → file or folder of a run
 EPILOG = (
     """files:
-  .csv .tsv .parquet .smi .sdf     molecules with labels, each also with .gz at the end (not .parquet)
+  .csv .tsv .parquet .smi .sdf     molecules with labels; all but .parquet also with .gz at the end
   .pt, or a folder of them         a list of torch_geometric Data, saved by torch.save
-Columns are found by themselves where there is one that may be it. Labels may be words or numbers, and may be missing;
-a row that cannot be used is in rejected.csv of the result folder, with its line and the reason.
+Columns are detected if only one is possible. Labels may be words or numbers, and may be missing. Rows that cannot be
+used are listed in rejected.csv in the result folder, with their lines and the reasons.
 
 data sets:
-  motif                    made on the spot; the true subgraph is known
-  molecules                made on the spot from parts of known drugs; the value is QED, drug likeness
+  motif                    generated graphs; the true subgraph is known
+  molecules                generated from fragments of known drugs; the value is QED, drug-likeness
   QED, DRD2, HLM, MLM      molecules with a property, from the paper
   MUTAG, PTC_MR, COX2, NCI1, Mutagenicity   molecules in two classes
   PROTEINS, ENZYMES, DD    proteins;  IMDB-BINARY  who acted with whom
-{others}Published sets are looked for in --data, then in the cache folder, then downloaded, once.
+{others}Published data sets are searched for in --data and in the cache folder, and otherwise downloaded once.
 
 methods:
 """
@@ -39,7 +39,7 @@ methods:
     + """
 
 With fewer than 100 epochs, --pretrain-epochs and --rampup-epochs are at most 15 % of them each, unless they are given.
---seed is also the seed of the split, and of the graphs that are made on the spot.
+--seed is also the seed of the split, and of the graphs that are generated.
 
 examples:
   gib-nb train activity.csv
@@ -51,14 +51,14 @@ examples:
   gib-nb train Mutagenicity --method two_stage
   gib-nb train QED --max-graphs 5000 --epochs 30 --data /path/to/data
 
-The result folder holds report.html for reading, metrics.json with all numbers, and the model,
-which gib-nb explain --model FOLDER and GIBTrainer.load(FOLDER) read.
+The result folder holds report.html to read, metrics.json with all numbers, and the model,
+which gib-nb explain --model FOLDER and GIBTrainer.load(FOLDER) load.
 """
 )
 
 
 def help_text() -> str:
-    "What follows the options: data sets, with those that were registered besides, methods and examples."
+    "The text after the options: data sets including registered ones, methods and examples."
     others = [name for name in dataset_names() if name not in EPILOG]
     return EPILOG.replace("{others}", f"  {', '.join(others)}\n" if others else "")
 
@@ -73,7 +73,7 @@ def add_parser(commands) -> list:
         description="Train a graph information bottleneck and write a folder with model, numbers and report.",
         **PLAIN,
     )
-    parser.add_argument("dataset", metavar="FILE|DATASET", help="a file of yours, or the name of a data set, see below")
+    parser.add_argument("dataset", metavar="FILE|DATASET", help="your file, or the name of a data set, see below")
     add_file_options(parser)
     parser.add_argument(
         "--out",
@@ -83,7 +83,7 @@ def add_parser(commands) -> list:
     parser.add_argument(
         "--resume",
         action="store_true",
-        help="continue an interrupted run, that in --out or the newest of DATASET in runs/; "
+        help="continue an interrupted run: the one in --out, or the newest of DATASET in runs/; "
         "the other options must be the same",
     )
     parser.add_argument("--force", action="store_true", help="overwrite a finished run in --out")
@@ -93,7 +93,7 @@ def add_parser(commands) -> list:
         "--max-graphs",
         type=int,
         metavar="N",
-        help="use at most N graphs, for a first try; of motif and molecules, make N",
+        help="use at most N graphs, for a first try; for motif and molecules, generate N",
     )
     parser.add_argument(
         "--folds",
@@ -107,13 +107,13 @@ def add_parser(commands) -> list:
         "--ensemble",
         type=int,
         metavar="N",
-        help="train N models with the seeds --seed, --seed + 1, ...: predictions are their means, and have a spread",
+        help="train N models with the seeds --seed, --seed + 1, ...; predictions are means over the models, with a standard deviation",
     )
     parser.add_argument(
         "--log",
         choices=tuple(LOGS),
         metavar="{" + ",".join(LOGS) + "}",
-        help="write every epoch to log.csv of the result folder, or for TensorBoard to its folder tensorboard",
+        help="log every epoch in the result folder: to log.csv, or for TensorBoard to the folder tensorboard",
     )
     add_config_options(parser)
     add_renamed(parser, {"--limit": "--max-graphs"})
@@ -122,16 +122,16 @@ def add_parser(commands) -> list:
 
 
 def add_file_options(parser):
-    "What is in a file, and how it is split."
+    "Add the options that say what a file contains and how it is split."
     group = parser.add_argument_group("your file")
-    group.add_argument("--smiles", metavar="COLUMN", help="column with the SMILES (default: found by itself)")
-    group.add_argument("--target", nargs="+", metavar="COLUMN", help="columns with labels (default: found by itself)")
+    group.add_argument("--smiles", metavar="COLUMN", help="column with the SMILES (default: detected)")
+    group.add_argument("--target", nargs="+", metavar="COLUMN", help="columns with labels (default: detected)")
     group.add_argument(
         "--task",
         choices=("auto", "classification", "regression"),
         default="auto",
         metavar="{auto,classification,regression}",
-        help="what the labels are (default: auto, words and few whole numbers are classes)",
+        help="what the labels are (default: auto; words and few different whole numbers are classes)",
     )
     group.add_argument(
         "--split",
@@ -143,7 +143,11 @@ def add_file_options(parser):
         "--standardize", action="store_true", help="take the largest fragment of each molecule, and neutralize it"
     )
     group.add_argument(
-        "--workers", type=int, default=1, metavar="N", help="processes that read molecules, -1: all cores"
+        "--workers",
+        type=int,
+        default=1,
+        metavar="N",
+        help="number of processes that read molecules, -1 for all cores (default: 1)",
     )
     group.add_argument(
         "--no-baselines",
@@ -154,18 +158,20 @@ def add_file_options(parser):
 
 
 def train_command(args) -> int:
-    "Train one split, or all folds, and write the result folder; the result is the exit code."
+    "Train one split, or all folds, and write the result folder; returns the exit code."
     config, folder = config_of(args), run_folder(args)
     if args.ensemble is not None and args.ensemble < 2:
         raise argparse.ArgumentTypeError(f"expected --ensemble of at least 2 (got {args.ensemble})")
-    args.folder = folder  # for what is said after an interruption
+    args.folder = folder  # for the message after an interruption
     data = load_data(args)
     waiting = prepare_run_dir(folder, args.force)
     if args.resume and not waiting:
         raise ValueError(f"expected an interrupted run in {folder} (got nothing to resume)")
     report_source(data, folder, args)
     if args.method is None and method_of(args):
-        report_progress("a file of molecules: settings of --method molecules (--method gib: those of the paper)", args)
+        report_progress(
+            "a file of molecules: using the settings of --method molecules (for those of the paper: --method gib)", args
+        )
     report_progress(
         f"{data.name}: {len(data)} graphs, {data.task}; results are written to {folder}"
         + ("; continuing an interrupted run" if waiting else ""),
@@ -189,7 +195,7 @@ def train_command(args) -> int:
 
 
 def load_data(args):
-    "The data set of the arguments with at most `--max-graphs` graphs; a set that is made on the spot has just so many."
+    "The data set of the arguments with at most `--max-graphs` graphs; a generated data set has exactly this many."
     from gib_nb.chem.registry import PROPERTIES
     from gib_nb.data.datasets import load_dataset, molecule_dataset
     from gib_nb.data.synthetic import motif_dataset
@@ -227,7 +233,7 @@ def load_own(args, seed: int):
 
 
 def report_source(data, folder: pathlib.Path, args):
-    "Say what was found in a file, and write the rows that cannot be used into the result folder."
+    "Report what was found in a file, and write the rows that cannot be used into the result folder."
     if data.source is None:
         return
     from gib_nb.data.files import write_rejected
@@ -242,13 +248,13 @@ def report_source(data, folder: pathlib.Path, args):
 
 
 def source_lines(source) -> list[str]:
-    "What became of the rows of a file, in sentences."
+    "What happened to the rows of a file, as sentences."
     lines, total = [], len(source) + len(source.rejected)
     if source.rejected:
         lines.append(f"{len(source.rejected):,} of {total:,} rows cannot be used; rejected.csv says why")
     if source.duplicates:
         lines.append(
-            f"{source.duplicates:,} rows have a molecule that occurs before; the same molecules stay in one part"
+            f"{source.duplicates:,} rows repeat an earlier molecule; all rows of a molecule are in the same part of the split"
         )
     if source.conflicts:
         key, places = source.conflicts[0]
@@ -263,7 +269,7 @@ def subsample(
     data,  # `GraphDataset`
     max_graphs: int,
     seed: int = 0,  # of the choice
-):  # GraphDataset; `data` itself when it has no more graphs
+):  # GraphDataset; `data` itself if it has no more graphs
     "A stratified sample of each part of the split, at least one graph of each; ValueError for fewer than 10 graphs."
     import numpy as np
 
@@ -301,7 +307,7 @@ def run_folder(args) -> pathlib.Path:
 
 
 def run_name(dataset: str) -> str:
-    "What the folders of a data set or file begin with."
+    "The beginning of the names of the result folders of a data set or file."
     return pathlib.Path(dataset).name.removesuffix(".gz").rsplit(".", 1)[0] if is_path(dataset) else dataset
 
 
@@ -309,7 +315,7 @@ def prepare_run_dir(
     folder,  # of a run: new, empty, or interrupted
     force: bool = False,  # remove the results of an earlier run first; other files stay
 ) -> bool:  # whether there is something to resume
-    "Refuse a folder with a finished run or a saved model by a FileExistsError."
+    "Prepare the folder of a run; FileExistsError if it holds a finished run or a saved model."
     folder = pathlib.Path(folder)
     places = run_places(folder)
     if force:
@@ -336,7 +342,7 @@ def run_places(folder: pathlib.Path) -> list[pathlib.Path]:
 
 
 def new_trainer(config, args):
-    "The trainer of the arguments, not fitted."
+    "The unfitted trainer of the arguments."
     from gib_nb.train.ensemble import GIBEnsemble
     from gib_nb.train.trainer import GIBTrainer
 
@@ -362,20 +368,20 @@ def train_run(
     config,  # `GIBConfig`
     folder,  # for results, and for the checkpoint of an interrupted run
     args=None,  # of the command: progress, baselines, standardize
-    compare: bool = True,  # with a random forest and the same network without a bottleneck, unless the arguments say no
+    compare: bool = True,  # with a random forest and the same network without a bottleneck, unless the arguments turn this off
 ) -> tuple:  # fitted `GIBTrainer`, metrics
     "Train, or resume, and measure one split; writes model, configuration and history, and leaves the checkpoint."
     from gib_nb.train.collapse import CollapseWarning
 
     if not len(data.test):
-        raise ValueError(f"expected a data set with test graphs (got {len(data)} graphs, none for the test)")
+        raise ValueError(f"expected a data set with test graphs (got {len(data)} graphs, none for testing)")
     progress = getattr(args, "progress", True)
     networks = compare and getattr(args, "baselines", False)
     start, trainer, folder = time.perf_counter(), new_trainer(config, args), pathlib.Path(folder)
     more = {"checkpoint": folder / CHECKPOINT, "progress": progress, "callbacks": loggers(folder, args)}
     resumed = any((place / CHECKPOINT).is_file() for place in run_places(folder))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CollapseWarning)  # it is in the metrics, in the table and in the report
+        warnings.simplefilter("ignore", CollapseWarning)  # a collapse is in the metrics, in the table and in the report
         trainer.fit(data.train, valid=data.valid, **more)
     seconds = time.perf_counter() - start
     trainer.save(folder)
@@ -383,7 +389,7 @@ def train_run(
         trainer,
         data,
         networks,
-        lambda text: report_progress(f"comparing: {text}", args),
+        lambda text: report_progress(f"training a baseline: {text}", args),
         standardize=getattr(args, "standardize", False),
         seconds=round(seconds, 2),
         resumed=resumed,
@@ -412,7 +418,7 @@ def train_folds(data, config, folder: pathlib.Path, args) -> tuple:
 
 
 def read_fold(place: pathlib.Path, data, config, ensemble: int | None = None) -> dict:
-    "The metrics of a fold that is done; ValueError where it was trained with other settings or on other data."
+    "The metrics of a finished fold; ValueError if it was trained with other settings or on other data."
     from gib_nb.train.config import config_from_dict
     from gib_nb.train.migrate import migrate
 
@@ -427,6 +433,6 @@ def read_fold(place: pathlib.Path, data, config, ensemble: int | None = None) ->
 
 
 def remove_checkpoints(folder: pathlib.Path):
-    "Remove what an interrupted run would go on from."
+    "Remove the checkpoints, from which an interrupted run would continue."
     for place in run_places(folder):
         (place / CHECKPOINT).unlink(missing_ok=True)

@@ -1,1 +1,1 @@
-"""Graph data sets: checks, splits, downloads, and graphs made here."""
+"""Graph data sets: checks, splits, downloads, and synthetic graphs."""

@@ -1,6 +1,6 @@
 """The columns of any file of molecules, as texts
 
-Text is read as in `records`, SDF by RDKit, Parquet by pandas.
+Text files are read as in `records`, SDF by RDKit, Parquet by pandas.
 """
 
 import collections
@@ -35,25 +35,25 @@ class Rejected(NamedTuple):
 
 
 class Columns(NamedTuple):
-    "A file before its molecules are read."
+    "The columns of a file, before its molecules are read."
 
     names: list  # of columns, all different
     lines: list  # [rows]
     rows: list  # [rows] of lists of str or None, one for each name
     smiles: list  # [rows] texts that should be SMILES
     place: int | None  # of the column with the SMILES
-    rejected: list  # rows that are left out already
+    rejected: list  # rows that were already rejected
     notes: list
     comma: bool = False  # whether numbers may have a decimal comma
 
 
 def shortened(text, length):
-    "A text with its middle left out where it is longer."
+    "A text, whose middle is left out if it is longer than `length`."
     return text if len(text) <= length else f"{text[: length // 2]} … {text[-length // 2 :]}"
 
 
 def _distinct(names):
-    "Names of columns with their number where there is none, and .1, .2, … behind those that occurred before."
+    "Names of columns, or their numbers if they have none, with .1, .2, … after those that occurred before."
     taken, counts = set(), collections.Counter()
     for number, name in enumerate(names, 1):
         name = base = str(name).strip() or str(number)
@@ -89,7 +89,7 @@ def _read_text(path, smiles, targets):
         smiles=[smiles_of(record, found.place, listed) for _, record in rows],
         place=found.place,
         rejected=rejected,
-        notes=[] if heading else ["the first line holds no names of columns, so they are called by their numbers"],
+        notes=[] if heading else ["the first line holds no column names, so the columns are called by their numbers"],
         comma=found.delimiter == ";",
     )
 
@@ -100,7 +100,7 @@ def _empty(path, heading=False):
 
 
 def _with_last_joined(head, rows, place):
-    "Between blanks a name may have several words: where the records differ in length, what is too much is one cell."
+    "With whitespace as delimiter, a name may have several words: if records differ in length, the surplus words become one cell."
     if len({len(record) for record in (*([head] if head else []), *(record for _, record in rows))}) == 1:
         return head, rows
     last = (len(head) or max(2, place + 1)) - 1
@@ -108,11 +108,11 @@ def _with_last_joined(head, rows, place):
 
 
 def _too_wide(rows, width, place, listed, heading):
-    "Records with more cells than there are columns: a delimiter without quotes has moved what is behind it to a wrong column."
+    "The rejected records with more cells than there are columns: a delimiter outside quotes has moved the cells after it to wrong columns."
     for number, record in rows:
         if any(record[width:]):
             where = "the names in the first line" if heading else "the records above"
-            reason = f"expected {width} cells, as many as {where} (got {len(record)}); put a cell with the delimiter in quotes"
+            reason = f"expected {width} cells, as many as {where} (got {len(record)}); put a cell that contains the delimiter in quotes"
             yield Rejected(number, shortened(smiles_of(record, place, listed), 80), reason)
 
 
@@ -143,7 +143,7 @@ def _read_parquet(path, smiles):
 
 
 def _sdf_records(path):
-    "The text of each record, up to its line of dollars."
+    "The lines of each record, up to its line $$$$."
     record = []
     with open_text(path) as lines:
         for line in lines:
@@ -185,12 +185,14 @@ def _read_sdf(path, smiles):
 
 
 def read_columns(path, smiles, targets):
-    "A file by its ending."
+    "Read a file according to its ending."
     name = path.name.lower()
     if path.is_dir() or not name.endswith(MOLECULE_FILES):
         endings = ", ".join(ending for ending in MOLECULE_FILES if not ending.endswith(".gz"))
         got = "a folder" if path.is_dir() else "another ending"
-        raise ValueError(f"expected a file in {endings}, or one of the texts with .gz behind it (got {path}: {got})")
+        raise ValueError(
+            f"expected a file ending in {endings}, or one of the text files with .gz at the end (got {path}: {got})"
+        )
     if name.endswith(".parquet"):
         return _read_parquet(path, smiles)
     if name.endswith((".sdf", ".sdf.gz")):

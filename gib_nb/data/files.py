@@ -1,4 +1,4 @@
-"""A user's own file of molecules or graphs, with a reason for every row that cannot be used"""
+"""Files of molecules or graphs, with a reason for every row that cannot be used"""
 
 import csv
 import dataclasses
@@ -19,25 +19,25 @@ __all__ = ["MoleculeTable", "read_molecules", "write_rejected", "read_graphs"]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class MoleculeTable:
-    "The usable rows of a file of molecules, in their order, and what became of the others."
+    "The usable rows of a file of molecules, in their order, and the rejected ones."
 
     path: pathlib.Path
-    smiles: list  # [n] SMILES, of the parent molecules where they were standardized
+    smiles: list  # [n] SMILES, of the parent molecules if they were standardized
     lines: list  # [n] line in the file where the row begins, from 1; in SDF and Parquet the number of the record
     targets: object  # pandas.DataFrame [n, targets] float64, or str where a column has words; NaN or None: missing
     table: object  # pandas.DataFrame [n, all columns] str as in the file; None: missing
-    keys: list  # [n] InChIKey, or canonical SMILES where there is none
+    keys: list  # [n] InChIKey, or canonical SMILES if there is none
     rejected: list  # of `Rejected`, in the order of the file
-    smiles_column: str | None  # name, or number from 1 where columns have no names; None for SDF
+    smiles_column: str | None  # name, or number from 1 if columns have no names; None for SDF
     target_columns: list
-    notes: list  # sentences on what was found without being named
+    notes: list  # sentences about what was detected
 
     def __len__(self):
         return len(self.smiles)
 
     @functools.cached_property
     def duplicates(self) -> int:
-        "Rows whose key occurred before."
+        "The number of rows whose key occurred before."
         return len(self.keys) - len(set(self.keys))
 
     @functools.cached_property
@@ -55,7 +55,7 @@ class MoleculeTable:
         ]
 
     def take(self, rows: list) -> "MoleculeTable":
-        "Some of the usable rows [m], by their numbers from 0, with all that were rejected."
+        "Some of the usable rows [m], by their numbers from 0, with all rejected rows."
         return dataclasses.replace(
             self,
             **{name: [getattr(self, name)[row] for row in rows] for name in ("smiles", "lines", "keys")},
@@ -64,14 +64,14 @@ class MoleculeTable:
 
 
 def read_molecules(
-    path,  # .smi, .smiles, .txt: a list; .csv, .tsv, .tab: a table; .sdf; each also with .gz behind it; .parquet
+    path,  # .smi, .smiles, .txt: a list; .csv, .tsv, .tab: a table; .sdf; each also with .gz at the end; .parquet
     smiles: str | int | None = None,  # column with the SMILES, by its name or number from 1; None: detected
-    target=None,  # columns with labels: a name or number, or a list of them; None: the only one that may be it
+    target=None,  # columns with labels: a name or number, or a list of them; None: detected if only one column may hold them
     standardize: bool = False,  # take the parent of each molecule, as `standardize_molecule` does
-    labels: bool = True,  # whether labels are read; without them only rows that are no molecule are rejected
-    progress: bool = True,  # show a bar for more than 3000 rows
+    labels: bool = True,  # whether labels are read; if not, only rows that are not molecules are rejected
+    progress: bool = True,  # show a progress bar for more than 3000 rows
 ) -> MoleculeTable:
-    "Read the molecules and labels of a file. No row is lost: one that cannot be used is in `rejected`. ValueError where it is not clear what is meant, and where no row can be used."
+    "Read the molecules and labels of a file. No row is lost: one that cannot be used is in `rejected`. ValueError if the columns are unclear, or if no row can be used."
     path = pathlib.Path(path)
     asked = [] if target is None else [target] if isinstance(target, (str, int)) else list(target)
     if target is not None and not (asked and labels):
@@ -102,7 +102,7 @@ def read_molecules(
 
 
 def _read_row(text, standardize):
-    "SMILES and key of a molecule; ValueError says why there is none."
+    "SMILES and key of a molecule; ValueError with the reason if there is none."
     from rdkit import Chem
 
     if not text:
@@ -178,7 +178,7 @@ def _conflicts(frame, keys, lines):
 
 
 def _notes(found, targets, smiles, detected):
-    "What was found without being named."
+    "Sentences about what was detected."
     notes = list(found.notes)
     if smiles is None and found.place is not None:
         notes.append(f"the SMILES are in column {found.names[found.place]}")
@@ -188,9 +188,9 @@ def _notes(found, targets, smiles, detected):
         if target.no_number:
             row, text = next(iter(target.no_number.items()))
             cells = (
-                "1 cell is no number and counts"
+                "1 cell is not a number and counts"
                 if len(target.no_number) == 1
-                else f"{len(target.no_number):,} cells are no numbers and count"
+                else f"{len(target.no_number):,} cells are not numbers and count"
             )
             notes.append(
                 f"column {name}: {cells} as missing; the first is {shortened(text, 40)!r} in line {found.lines[row]}"
@@ -210,13 +210,15 @@ def write_rejected(
 
 # graphs
 
-_SAVE = 'save them as torch.save([data, ...], "graphs.pt"), a list of PyG Data that hold tensors, numbers and texts'
+_SAVE = (
+    'save them as a list of PyG Data that hold only tensors, numbers and texts: torch.save([data, ...], "graphs.pt")'
+)
 
 
 def read_graphs(
     path,  # .pt file with a list of Data, a Data, a Batch or the data of an InMemoryDataset; or a folder of such files
 ) -> list:  # of PyG Data
-    "Read graphs without running code that a file may hold. ValueError says how to save what cannot be read."
+    "Read graphs without running code that a file may contain. ValueError for a file that cannot be read says how to save graphs."
     path = pathlib.Path(path)
     if path.is_dir():
         files = [path / "processed" / "data.pt"] if (path / "processed" / "data.pt").is_file() else _graph_files(path)
@@ -231,7 +233,7 @@ def read_graphs(
 
 
 def _graph_files(folder):
-    "The .pt files of a folder, 2.pt before 10.pt; a PyG data set keeps two others beside its data."
+    "The .pt files of a folder, 2.pt before 10.pt, without the two others that a PyG data set stores next to its data."
     number = lambda path: [int(part) if part.isdecimal() else part for part in re.split("([0-9]+)", path.name)]
     return sorted(
         (path for path in folder.glob("*.pt") if path.name not in ("pre_filter.pt", "pre_transform.pt")), key=number
@@ -259,7 +261,7 @@ def _check_graph(file, graph):
 
 
 def _separated(file, data, slices):
-    "The graphs of PyG's InMemoryDataset, which are stored as a long one and where to cut it."
+    "The graphs of PyG's InMemoryDataset, which are stored as one large graph and its slices."
     from torch_geometric.data import Data
     from torch_geometric.data.separate import separate
 
@@ -270,20 +272,22 @@ def _separated(file, data, slices):
 
 
 def _load(file):
-    "What a file holds, if it is tensors, plain values and PyG's own classes."
+    "The content of a file, if it consists of tensors, plain values and PyG's own classes."
     import pickle
 
     import torch
 
     if not file.is_file():
-        raise FileNotFoundError(f"expected a file of graphs (got {file}, which is not there)")
+        raise FileNotFoundError(f"expected a file of graphs (got {file}, which does not exist)")
     torch.serialization.add_safe_globals(_graph_classes())
     try:
         return torch.load(file, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         found = re.search(r"GLOBAL ([\w.]+)", str(error))
         got = f"an object of {found[1]}" if found else "something else"
-        raise ValueError(f"expected graphs in {file} (got {got}, which is not read for safety); {_SAVE}") from None
+        raise ValueError(
+            f"expected graphs in {file} (got {got}, which is not loaded for safety reasons); {_SAVE}"
+        ) from None
     except (RuntimeError, EOFError, ValueError, KeyError, UnicodeDecodeError) as error:
         why = f"cannot be read: {shortened(str(error), 200)}" if file.stat().st_size else "is empty"
         raise ValueError(f"expected a file of torch.save (got {file}, which {why}); {_SAVE}") from None
@@ -296,9 +300,9 @@ def _new_batch(batch, data):
 
 @functools.cache
 def _graph_classes():
-    """Classes by which PyG saves graphs.
+    """The classes with which PyG saves graphs.
 
-    A Batch is saved as a call of an object, which torch does not allow; the stand-in of the same name is our function instead."""
+    A Batch is saved as a call of an object, which torch does not allow; a stand-in of the same name is a function of this module instead."""
     from torch_geometric.data import Batch, Data
     from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
     from torch_geometric.data.storage import BaseStorage, EdgeStorage, GlobalStorage, NodeStorage

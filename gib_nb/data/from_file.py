@@ -1,4 +1,4 @@
-"""A data set from a file of one's own: molecules with labels, or graphs."""
+"""A data set from your own file: molecules with labels, or graphs."""
 
 import pathlib
 
@@ -13,8 +13,8 @@ from gib_nb.data.registry import is_graph_file
 from gib_nb.data.splits import DEFAULT_SPLIT, predefined_split, scaffold_split, split_indices
 
 TASKS = ("auto", "classification", "regression")
-LARGEST = 100_000  # molecules whose graphs are kept in memory
-FEW_CLASSES = 10  # different whole numbers, at most, that are taken as classes
+LARGEST = 100_000  # graphs of at most this many molecules are kept in memory
+FEW_CLASSES = 10  # at most this many different whole numbers are read as classes
 
 
 def load_file(
@@ -26,17 +26,19 @@ def load_file(
     split: str = "random",  # "random" (stratified), "scaffold", or the name of a column with train, valid, test
     seed: int = 0,  # of a random split
     standardize: bool = False,  # take the parent of each molecule: the largest fragment, neutral
-    workers: int = 1,  # processes that make graphs of molecules
+    workers: int = 1,  # processes that compute the graphs of molecules
     in_memory: bool
-    | None = None,  # keep the graphs of molecules; None: of up to 100,000. Without, they are made for each batch
-    progress: bool = True,  # show bars for large files
+    | None = None,  # keep the graphs of molecules; None: of up to 100,000. Otherwise they are computed for each batch
+    progress: bool = True,  # show progress bars for large files
 ) -> GraphDataset:  # `source` is the `MoleculeTable`, with the rejected rows
-    "The data set of a file; ValueError where it is not clear what is meant, or where nothing can be used."
+    "The data set of a file; ValueError if the columns are unclear, or if no row can be used."
     path = pathlib.Path(path)
     if task not in TASKS:
         raise ValueError(f"expected task to be one of {', '.join(TASKS)} (got {task!r})")
     if not path.exists():
-        raise FileNotFoundError(f"expected a file, a folder or the name of a data set (got {path}, which is not there)")
+        raise FileNotFoundError(
+            f"expected a file, a folder or the name of a data set (got {path}, which does not exist)"
+        )
     if is_graph_file(path):
         return _of_graphs(path, task, split, seed)
     table = read_molecules(path, smiles, target, standardize, progress=progress)
@@ -55,7 +57,7 @@ def _of_graphs(path, task, split, seed):
     "The data set of a file or folder of graphs."
     if split != "random":
         raise ValueError(
-            f"expected split='random' for graphs (got {split!r}); scaffolds and columns are those of tables"
+            f"expected split='random' for graphs (got {split!r}); scaffolds and columns apply only to tables of molecules"
         )
     task = None if task == "auto" else task
     return make_dataset(path.stem, read_graphs(path), DEFAULT_SPLIT, seed, task)
@@ -71,7 +73,7 @@ def _dataset(path, graphs, task, classes, table, split):
 
 
 def _labels_of(table: MoleculeTable, task: str) -> tuple[list, str, tuple | None]:
-    "A label for each molecule as a tensor, the task, and what the classes are called."
+    "A label for each molecule as a tensor, the task, and the names of the classes."
     frame = table.targets
     numeric = [frame[name].dtype.kind == "f" for name in frame]
     if task == "regression" and not all(numeric):
@@ -99,7 +101,7 @@ def _labels_of(table: MoleculeTable, task: str) -> tuple[list, str, tuple | None
 
 
 def _holds_classes(column) -> bool:
-    "Words, or few different whole numbers."
+    "Whether a column holds words, or few different whole numbers."
     values = column.dropna()
     if column.dtype.kind != "f":
         return True
@@ -107,7 +109,7 @@ def _holds_classes(column) -> bool:
 
 
 def _single(column, task: str, table) -> tuple[list, str, tuple | None]:
-    "Labels of one target. Rows without any were rejected, so all are there."
+    "Labels of one target. None is missing, since rows without a label were rejected."
     if task == "regression":
         if column.nunique() < 2:
             raise ValueError(f"expected values that differ in column {column.name} (got only {column.iloc[0]:g})")
@@ -128,12 +130,12 @@ def _encoded(column) -> tuple[np.ndarray, tuple]:
 
 
 def _whole(values) -> list:
-    "Whole numbers as integers."
+    "The values as a list, with whole numbers as integers."
     return [int(value) if isinstance(value, float) and value.is_integer() else value for value in values.tolist()]
 
 
 def _split_of(table: MoleculeTable, y: list, task: str, split: str, seed: int) -> dict:
-    "The split by name; molecules of one key stay together."
+    "The split by name; molecules with the same key stay together."
     if split == "scaffold":
         return scaffold_split(table.scaffolds, *DEFAULT_SPLIT)
     if split == "random":
@@ -147,14 +149,14 @@ def _split_of(table: MoleculeTable, y: list, task: str, split: str, seed: int) -
 
 
 def _reject_duplicates(table: MoleculeTable, split: dict):
-    "Take molecules out of training and validation that the test part has too, and out of training those of validation; only a given split has any."
+    "Reject training and validation molecules that are also in the test part, and training molecules that are also in validation; only a predefined split has any."
     seen = {}
     for part in ("test", "valid", "train"):
         rows = split[part].tolist()
         twice = [row for row in rows if table.keys[row] in seen and seen[table.keys[row]][0] != part]
         for row in twice:
             other = seen[table.keys[row]]
-            reason = f"expected molecules in one part only (got that of line {other[1]}, which is in {other[0]})"
+            reason = f"expected each molecule in only one part (got that of line {other[1]}, which is in {other[0]})"
             table.rejected.append(Rejected(table.lines[row], table.smiles[row], reason))
         split[part] = np.array([row for row in rows if row not in set(twice)], dtype=int)
         for row in split[part].tolist():

@@ -65,7 +65,7 @@ def _check_split(split, size):
 
 
 def _strata(data):
-    "What a split keeps in proportion: the classes, of several targets those labels that ten graphs share, or nothing for regression."
+    "What a split keeps in proportion: the classes; with several targets, combinations of labels that at least ten graphs have; nothing for regression."
     if data.task == "regression":
         return np.zeros(len(data), int)
     if data.targets is None:
@@ -79,14 +79,14 @@ class GraphDataset:
     "Graphs with their task and split. Indexing gives graphs; `train`, `valid` and `test` are lists of them."
 
     name: str  # shown in tables
-    graphs: Any  # list of PyG `Data`, or a data set that gives them one by one and has `labels`: x [n, d], edge_index [2, E], y [1]; where known, truth as edge_mask [E], node_mask [n]
+    graphs: Any  # list of `Data`, or a lazy data set with `labels`: x [n, d], edge_index [2, E], y [1]; if known, true edge_mask [E], node_mask [n]
     task: str  # "classification" or "regression"
     num_classes: int | None  # None for regression
     num_features: int  # d
     split: dict  # "train", "valid", "test" -> index arrays
-    degree_features: DegreeFeatures | None = None  # what made x of graphs without features; apply it to new graphs too
-    classes: tuple | None = None  # what the class numbers in y are called; None: by these numbers
-    targets: tuple | None = None  # names of several targets, whose labels y [1, T] has; None: one
+    degree_features: DegreeFeatures | None = None  # made x for graphs without features; apply it to new graphs too
+    classes: tuple | None = None  # names of the class numbers in y; None: the numbers themselves
+    targets: tuple | None = None  # names of several targets, whose labels are in y [1, T]; None: one target
     source: Any = None  # the `MoleculeTable` that the graphs were read from
 
     def __post_init__(self):
@@ -98,7 +98,7 @@ class GraphDataset:
     def __getitem__(self, index):
         if isinstance(index, (int, np.integer, slice)):
             return self.graphs[index]
-        if not isinstance(self.graphs, list):  # a data set that makes or reads its graphs when they are asked for
+        if not isinstance(self.graphs, list):  # a data set that computes or reads a graph when it is accessed
             return LabeledSubset(self.graphs, index, self.task, self.classes, self.targets)
         return LabeledGraphs([self.graphs[i] for i in index], self.task, self.classes, self.targets)
 
@@ -108,7 +108,7 @@ class GraphDataset:
     labels = property(lambda self: _labels_of(self), doc="y of every graph, [N], or [N, T] of several targets.")
 
     def summary(self) -> dict:
-        "The figures by which a data set is recognized; the text form shows them."
+        "The numbers by which a data set is recognized; the text form shows them."
         return _summary(self)
 
     def __repr__(self):
@@ -117,7 +117,7 @@ class GraphDataset:
 # %% ../../nbs/19_graph_dataset.ipynb #97cbb5c6
 @patch(as_prop=True)
 def groups(self: GraphDataset) -> list | None:
-    "Of molecules from a file, [N] names that duplicates share, which every split keeps together; else None."
+    "For molecules from a file, [N] keys that are equal for duplicates, which every split keeps together; else None."
     return getattr(self.source, "keys", None)
 
 
@@ -155,11 +155,11 @@ def __sizeof__(self: GraphDataset):
 def make_dataset(
     name: str,  # shown in tables
     graphs,  # PyG `Data` with y [1]; with x in all or in none
-    shares: tuple = DEFAULT_SPLIT,  # fractions of training and validation
+    shares: tuple = DEFAULT_SPLIT,  # fractions for training and validation; the rest is the test set
     seed: int = 0,  # seed of the split
     task: str | None = None,  # "classification", "regression" or None: from the type of y
-    classes: tuple | None = None,  # what the class numbers in y are called
-    targets: tuple | None = None,  # names of several targets, whose labels y [1, T] has, NaN where one is missing
+    classes: tuple | None = None,  # names of the class numbers in y
+    targets: tuple | None = None,  # names of several targets, whose labels are in y [1, T], NaN where one is missing
 ) -> GraphDataset:  # validated, with features and a split
     "A `GraphDataset` from a list of graphs; raises what `validate_graphs` raises."
     graphs = list(iter_graphs(graphs))
@@ -192,7 +192,7 @@ def make_dataset(
 
 # %% ../../nbs/19_graph_dataset.ipynb #8943cc8d
 def _other_classes(graphs) -> tuple | None:
-    "The labels that occur, in ascending order, where they are not 0, 1, …"
+    "The labels that occur, in ascending order; None if they are integers from 0."
     known = np.unique([graph.y.item() for graph in graphs])
     plain = known.dtype.kind in "iu" and known.min() >= 0
     return None if plain else tuple(known.tolist())

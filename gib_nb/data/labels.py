@@ -1,4 +1,4 @@
-"""Labels as users have them: class numbers, words, booleans or values; one for each graph, or several with missing cells."""
+"""Labels as users provide them: class numbers, words, booleans or values; one for each graph, or several of which some are missing."""
 
 import warnings
 from typing import NamedTuple
@@ -11,18 +11,18 @@ from gib_nb.data.validate import iter_graphs, warn_of_float_classes
 
 
 class EncodedLabels(NamedTuple):
-    "Labels as a loss takes them, and what is behind the numbers."
+    "Labels as a loss takes them, and the meaning of the numbers."
 
-    train: list  # of each graph a tensor: [1] class or value; [1, T] of several targets, 0 or 1 or a value, NaN where missing
+    train: list  # a tensor for each graph: [1] class or value; for several targets [1, T], 0 or 1 or a value, NaN if missing
     valid: list
     task: str  # "classification" or "regression"
     classes: tuple | None  # the label behind each number; None: 0, 1, …
     targets: tuple | None = None  # the names of several targets; None for one
-    coded: bool = False  # the graphs hold these numbers, and not the labels
+    coded: bool = False  # whether the graphs hold these numbers, and not the labels
 
 
 class LabeledGraphs(list):
-    "A list of graphs that knows what their labels are called; a slice or a choice of it does not."
+    "A list of graphs with the names of their classes and targets; a slice of it does not have them."
 
     def __init__(self, graphs=(), task: str | None = None, classes: tuple | None = None, targets: tuple | None = None):
         super().__init__(graphs)
@@ -30,7 +30,7 @@ class LabeledGraphs(list):
 
 
 class LabeledSubset(torch.utils.data.Subset):
-    "Some graphs of a data set that is not in memory, with what their labels are called."
+    "Some graphs of a data set that is not in memory, with the names of their classes and targets."
 
     def __init__(
         self, graphs, rows, task: str | None = None, classes: tuple | None = None, targets: tuple | None = None
@@ -45,17 +45,17 @@ class LabeledSubset(torch.utils.data.Subset):
 def list_graphs(
     graphs,  # as from `iter_graphs`
 ) -> LabeledGraphs:
-    "All graphs, with what a data set says of their labels."
+    "All graphs, with the task and the names of classes and targets if their data set has them."
     names = {name: getattr(graphs, name, None) for name in ("task", "classes", "targets")}
     return LabeledGraphs(iter_graphs(graphs), **names)
 
 
 def check_label(
     graph: Data,
-    number: int,  # of the graph, for an error
+    number: int,  # of the graph, for error messages
     num_targets: int = 1,
 ) -> torch.Tensor:
-    "The label of a graph, one number for each target; ValueError with the number of the graph where it has none."
+    "The label of a graph, one number for each target; ValueError with the number of the graph if it has none."
     y = graph.get("y")
     if not isinstance(y, torch.Tensor) or y.numel() != num_targets:
         wanted = "one label" if num_targets == 1 else f"{num_targets} labels, NaN where one is missing"
@@ -64,16 +64,16 @@ def check_label(
 
 
 def num_targets_of(graphs: list) -> int:
-    "How many labels each graph has, by the first one."
+    "The number of labels of each graph, from the first one."
     y = graphs[0].get("y") if graphs else None
     return max(y.numel(), 1) if isinstance(y, torch.Tensor) else 1
 
 
 def read_labels(
-    graphs: list,  # with y, where none is given
+    graphs: list,  # with y, if none is given
     y=None,  # [N] or [N, T] labels or values; None takes those of the graphs
 ) -> np.ndarray:  # [N], or [N, T] for several targets; of a floating type for regression
-    "The labels of graphs; ValueError for another number of them, or for a graph without any."
+    "The labels of graphs; ValueError for a wrong number of labels, or for a graph without any."
     if y is None:
         several = num_targets_of(graphs)
         found = [check_label(graph, i, several) for i, graph in enumerate(graphs)]
@@ -96,7 +96,7 @@ def read_labels(
 
 
 def named_labels(graphs, y=None) -> np.ndarray:
-    "As `read_labels`, with the words of a data set in place of the numbers that its graphs hold."
+    "Like `read_labels`, with the class names of a data set in place of the numbers that its graphs hold."
     names = getattr(graphs, "classes", None) if y is None else None
     y = read_labels(graphs, y)
     return y if names is None or y.ndim == 2 else np.array(names)[y]
@@ -114,7 +114,7 @@ def _seen(y: np.ndarray) -> np.ndarray:
 
 
 def _without_empty_rows(y: np.ndarray) -> np.ndarray:
-    "The labels themselves; ValueError for a graph that has none."
+    "The labels unchanged; ValueError for a graph that has none."
     if len(empty := np.flatnonzero(~_seen(y).any(1))):
         raise ValueError(
             f"expected a label in at least one of {y.shape[1]} targets for every graph (got none for graph {empty[0]}); leave out graphs without one"
@@ -125,12 +125,12 @@ def _without_empty_rows(y: np.ndarray) -> np.ndarray:
 def encode_labels(
     given: np.ndarray,  # [N] or [N, T], of training
     others: np.ndarray,  # of validation; may be empty
-    classes: tuple | None = None,  # what the class numbers in `given` are called, where that is known
+    classes: tuple | None = None,  # names of the class numbers in `given`, if known
     targets: tuple | None = None,  # names of the targets
     task: str | None = None,  # None: by the type of the labels
-    renumber: bool = True,  # False: the labels are the numbers of outputs already
+    renumber: bool = True,  # False: the labels are already the numbers of outputs
 ) -> EncodedLabels:
-    "Labels as the loss takes them, with classes in ascending order as scikit-learn's `LabelEncoder` has them; ValueError where they cannot be learned."
+    "Labels as the loss takes them, with classes in ascending order as in scikit-learn's `LabelEncoder`; ValueError if they cannot be learned."
     if given.ndim == 2:
         return _encode_several(given, others, classes, targets, task)
     if len(others) and (given.dtype.kind == "f") != (others.dtype.kind == "f"):
@@ -198,7 +198,7 @@ def balanced_weights(
     y: torch.Tensor,  # [N] class numbers, or [N, T] of 0, 1 and NaN
     num_classes: int,
 ) -> np.ndarray:  # [C], or [T, 2]
-    "The weight of each class, N / (C · how often it occurs), as scikit-learn has it; 1 for a class that does not occur."
+    "The weight of each class, N / (C · its number of graphs), as in scikit-learn; 1 for a class that does not occur."
     if y.dim() == 1:
         count = torch.bincount(y, minlength=num_classes).numpy()
     else:
@@ -211,7 +211,7 @@ def class_weights(
     weight,  # None, "balanced", or a dict: label → weight
     encoded: EncodedLabels,
     num_classes: int,
-) -> tuple | None:  # [C], or for each target a pair
+) -> tuple | None:  # [C], or a pair for each target
     "The weights of the classes in the loss; ValueError for labels that do not occur, and for regression."
     if weight is None:
         return None
@@ -220,7 +220,7 @@ def class_weights(
     if weight == "balanced":
         return _nested(balanced_weights(torch.cat(encoded.train), num_classes))
     labels = list(encoded.classes or range(num_classes))
-    names = [str(label) for label in labels]  # keys of JSON are words
+    names = [str(label) for label in labels]  # keys in JSON are strings
     if unknown := [label for label in weight if label not in labels and str(label) not in names]:
         raise ValueError(
             f"expected class_weight for labels among {', '.join(names)} (got {', '.join(map(str, unknown))})"

@@ -1,8 +1,8 @@
-"""Files of molecules as text: records, and the column with the SMILES
+"""Text files of molecules: records, and the column with the SMILES
 
-A record is a line, except where a quoted cell holds line breaks. A quote counts only if it closes as CSV wants it to; any other,
-such as an inch mark, is an ordinary character and does not swallow the lines that follow. The column of the SMILES is taken by its
-name, or because all its first values are SMILES and those of no other column are; in doubt a file is refused.
+A record is a line, unless a quoted cell contains line breaks. A quote counts only if it is closed as CSV requires. Any other quote,
+such as an inch mark, is an ordinary character and does not affect the lines that follow. The column with the SMILES is recognized by
+its name, or because it is the only one whose first values are all SMILES. If this is unclear, the file is refused.
 """
 
 import codecs
@@ -22,7 +22,7 @@ FILES = tuple(f"{suffix}{packed}" for suffix in (*LISTS, *TABLES) for packed in 
 
 
 def _latin1(error):
-    "The bytes that are no UTF-8, as older programs meant them."
+    "The bytes that are not UTF-8, decoded as Latin-1, which older programs wrote."
     return error.object[error.start : error.end].decode("latin-1"), error.end
 
 
@@ -31,7 +31,7 @@ codecs.register_error("latin1-for-the-rest", _latin1)
 
 @contextlib.contextmanager
 def open_text(path):
-    "Lines with their line breaks. UTF-8, or UTF-16 with its byte order mark, packed by gzip or not, whatever the name says; bytes that are no UTF-8 are read as Latin-1."
+    "The lines of a file with their line breaks. It may be UTF-8, or UTF-16 with a byte order mark, and compressed by gzip, whatever its name says; bytes that are not UTF-8 are read as Latin-1."
     with open(path, "rb") as file:
         packed = file.read(2) == b"\x1f\x8b"
     try:
@@ -40,7 +40,7 @@ def open_text(path):
         wide = start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
         if b"\0" in start and not wide:
             raise ValueError(
-                f"expected a text (got {path}, which has zero bytes: no text, or in another encoding); save it as text in UTF-8"
+                f"expected a text file (got {path}, which contains zero bytes, so it is no text or has another encoding); save it as text in UTF-8"
             )
         with (gzip.open if packed else open)(
             path,
@@ -51,12 +51,12 @@ def open_text(path):
         ) as lines:
             yield lines
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise ValueError(f"expected a whole gzip file (got {path}, which is broken: {error})") from None
+        raise ValueError(f"expected a complete gzip file (got {path}, which is broken: {error})") from None
 
 
 def _quoted_cells(text, delimiter):
-    "The cells of a record with quotes, or None where they are not closed at the end of a cell."
-    limit = csv.field_size_limit(2**31 - 1)  # of the whole process, so it is put back
+    "The cells of a record with quotes, or None if a quote is not closed at the end of a cell."
+    limit = csv.field_size_limit(2**31 - 1)  # of the whole process, so it is restored
     try:
         return next(csv.reader([text], delimiter=delimiter, strict=True, skipinitialspace=True))
     except csv.Error:
@@ -66,7 +66,7 @@ def _quoted_cells(text, delimiter):
 
 
 def iter_records(lines, delimiter, most=1000):
-    "(number of its first line, cells) of each record; None as delimiter stands for blanks. A quoted cell has at most so many lines."
+    "Yields (number of its first line, cells) for each record. The delimiter None means whitespace; a quoted cell has at most `most` lines."
     lines, ahead, number = iter(lines), collections.deque(), 1
     take = lambda: ahead.popleft() if ahead else next(lines, None)
     while (line := take()) is not None:
@@ -82,7 +82,7 @@ def iter_records(lines, delimiter, most=1000):
 
 
 def _until_odd(lines, most):
-    "Lines up to the first with an odd number of quotes."
+    "Lines up to and including the first with an odd number of quotes."
     for line in itertools.islice(lines, most):
         yield line
         if line.count('"') % 2:
@@ -92,24 +92,24 @@ def _until_odd(lines, most):
 class SmilesColumn(NamedTuple):
     "Where the SMILES of a file are."
 
-    delimiter: str | None  # between the cells of a record; None: blanks
+    delimiter: str | None  # between the cells of a record; None: whitespace
     place: int  # of the column, from 0
-    heading: bool  # whether the first record that is not empty holds the names of the columns
+    heading: bool  # whether the first record that is not empty holds column names
     name: str  # of the column, or its number from 1
 
 
 _NAMES = re.compile(
     "[a-z]*smiles(string|code|isomeric|canonical)?|smi|structure"
-)  # of SMILES columns, in small letters alone
+)  # of SMILES columns, reduced to lowercase letters
 
 
 def is_smiles_name(cell):
-    "Whether a column of this name holds SMILES."
+    "Whether this is the name of a column of SMILES."
     return not re.search("[,;|]", cell) and bool(_NAMES.fullmatch(re.sub("[^a-z]", "", cell.lower())))
 
 
 def is_smiles(text):
-    "Whether RDKit reads a text as a molecule; one that is very long is not tried."
+    "Whether RDKit reads a text as a molecule; a very long text is not tried."
     from ..chem.smiles import read_molecule
 
     try:
@@ -119,7 +119,7 @@ def is_smiles(text):
 
 
 def _is_heading(record, place):
-    "Whether a record without a known name holds names: words with letters that no SMILES has outside brackets, and no number."
+    "Whether a record without a known name holds column names: a word with letters that SMILES do not have outside brackets, and no number."
     words = (
         re.fullmatch(r"[\w .\-]*[^\W\dBCNOFPSIHbcnopslr_][\w .\-]*", record[place].strip())
         if place < len(record)
@@ -133,20 +133,20 @@ def _is_heading(record, place):
 
 
 def smiles_of(record, place, listed):
-    "The SMILES in a record; in a list the first word of its cell."
+    "The SMILES in a record; in a list, the first word of its cell."
     text = record[place].strip() if place < len(record) else ""
     return text.split()[0] if listed and text else text
 
 
 def smiles_fraction(records, place, listed):
-    "The fraction of SMILES among the first 50 values of a column; in a table without its name."
+    "The fraction of SMILES among the first 50 values of a column; in a table, its name does not count."
     values = [value for record in records if (value := smiles_of(record, place, listed))]
     values = values[bool(values) and not listed and _is_heading(records[0], place) :][:50]
     return sum(map(is_smiles, values)) / max(len(values), 1)
 
 
 def likely_places(records, listed, blanks):
-    "Places of the columns that may hold the SMILES; there should be one."
+    "Positions of the columns that may hold the SMILES; there should be one."
     named = [place for place, cell in enumerate(records[0]) if is_smiles_name(cell)]
     if len(named) == 1 and not blanks:
         return named
@@ -154,7 +154,7 @@ def likely_places(records, listed, blanks):
     fractions = {place: smiles_fraction(records[bool(named) :], place, listed) for place in places}
     if len(named) == 1 and (
         fractions.get(named[0]) or not any(fractions.values())
-    ):  # between blanks a name of two words takes two places
+    ):  # with whitespace as delimiter, a name of two words takes two positions
         return named
     likely = [place for place, fraction in fractions.items() if fraction > 0.5]
     in_doubt = len(likely) == 1 < len(fractions) and not listed and fractions[likely[0]] < 1
@@ -162,7 +162,7 @@ def likely_places(records, listed, blanks):
 
 
 def places_called(records, column):
-    "Places of the columns with this name, or with this number from 1."
+    "Positions of the columns with this name, or with this number from 1."
     head = [cell.strip() for cell in records[0]]
     same, similar = (
         [place for place, cell in enumerate(head) if change(cell) == change(column)] for change in (str, str.lower)
@@ -179,7 +179,7 @@ def _first_records(path, delimiter):
 
 
 def _delimiters(first, listed):
-    "Delimiters to try, the likeliest first; None stands for blanks."
+    "Delimiters to try, the most likely first; None means whitespace."
     found = {}
     for delimiter, records in first.items():
         sizes = [len(record) for record in records]
@@ -188,24 +188,24 @@ def _delimiters(first, listed):
     likely = sorted(found, key=found.get, reverse=True)
     if not listed:
         return likely or [",", None]
-    tabs = ["\t"] if found.get("\t", (0, 0))[0] == 1 else []  # a name may contain blanks, with a tab before it
+    tabs = ["\t"] if found.get("\t", (0, 0))[0] == 1 else []  # a name that follows a tab may contain spaces
     return [*tabs, None, *(delimiter for delimiter in likely if delimiter != "\t")]
 
 
 def is_list(path):
-    "Whether a file is a list of SMILES by its name, and no table."
+    "Whether a file is a list of SMILES and not a table, according to its name."
     return pathlib.Path(path).name.lower().removesuffix(".gz").endswith(LISTS)
 
 
 def _has_names(head, place, column, listed):
-    "Whether the first record holds the names of the columns; in a list one of them has to be that of a SMILES column, since its first line may be a broken SMILES."
+    "Whether the first record holds column names; in a list, one of them must be that of a SMILES column, since the first line may be a broken SMILES."
     given = "" if column is None else str(column).strip().lower()
     called = column is not None and [cell.strip().lower() for cell in head[place : place + 1]] == [given]
     return called or any(map(is_smiles_name, head)) or not listed and _is_heading(head, place)
 
 
 def column_name(head, place):
-    "The name of a column, or its number where it has none."
+    "The name of a column, or its number if it has none."
     named = any(map(is_smiles_name, head)) and place < len(head) or _is_heading(head, place)
     return head[place].strip() if named else str(place + 1)
 
@@ -222,9 +222,9 @@ def unclear_column(path, records, reason, option):
 def smiles_column(
     path,  # as in `smiles_lines`
     column: str | int | None = None,  # as in `smiles_lines`
-    option: str = "--smiles (column= in Python)",  # by which an error says the column can be given
+    option: str = "--smiles (column= in Python)",  # how the column can be given, for an error
 ) -> SmilesColumn:
-    "Find the SMILES in a file by its first 200 records; ValueError where it is not clear which column they are in."
+    "Find the SMILES column of a file from its first 200 records; ValueError if it is not clear which column it is."
     listed = is_list(path)
     first = {delimiter: _first_records(path, delimiter) for delimiter in ("\t", ";", "|", ",", None)}
     first = {delimiter: records for delimiter, records in first.items() if records}
@@ -250,10 +250,10 @@ def smiles_column(
 
 
 def smiles_lines(
-    path,  # .smi, .smiles or .txt: a list; .csv, .tsv or .tab: a table with , ; tab or |; each also with .gz behind it
+    path,  # .smi, .smiles or .txt: a list; .csv, .tsv or .tab: a table with , ; tab or |; each also with .gz at the end
     column: str | int | None = None,  # name of the column with the SMILES, or its number from 1; None: detected
 ):  # iterator of str
-    "The SMILES of each record of a file, an empty text where there is none; a first record with the names of the columns is left out. ValueError as in `smiles_column`."
+    "The SMILES of each record of a file, or an empty text if there is none; a first record with column names is left out. ValueError as in `smiles_column`."
     return _column_values(path, smiles_column(path, column))
 
 

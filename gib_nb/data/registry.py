@@ -20,12 +20,12 @@ DATASETS.register("motif", "gib_nb.data.datasets:load_motif")
 
 
 def dataset_names() -> list[str]:
-    "All that `load_dataset` knows by name: data sets, and properties, with which the built-in molecules are labeled."
+    "All names that `load_dataset` accepts: data sets, and properties with which the built-in molecules are labeled."
     return [*DATASETS, *(name for name in PROPERTIES if name not in DATASETS)]
 
 
 def is_path(source) -> bool:
-    "Whether this is the path of a file or folder, and no name of a data set."
+    "Whether this is the path of a file or folder, and not the name of a data set."
     if not isinstance(source, (str, os.PathLike)):
         return False
     text = os.fspath(source)
@@ -34,6 +34,6 @@ def is_path(source) -> bool:
 
 
 def is_graph_file(path) -> bool:
-    "Whether a path is that of graphs, rather than of molecules."
+    "Whether a path is that of graphs rather than of molecules."
     path = pathlib.Path(path)
     return path.is_dir() or path.suffix.lower() in GRAPH_FILES

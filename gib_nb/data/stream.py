@@ -1,4 +1,4 @@
-"""Data sets that are larger than memory: graphs are read when a batch needs them, and are not kept."""
+"""Data sets that are larger than memory: graphs are read when a batch needs them, and are not kept in memory."""
 
 import dataclasses
 import itertools
@@ -24,11 +24,11 @@ from gib_nb.data.splits import split_indices
 from gib_nb.data.validate import DegreeFeatures, validate_alike, warn_of_unused_fields
 
 CHUNK = 1000  # graphs in memory while labels and sizes are read
-SAMPLE = 5000  # graphs by which a training of more is judged at its end
+SAMPLE = 5000  # graphs on which a training on more graphs is evaluated at its end
 
 
 def stream_of(graphs):
-    "The data set that graphs can be read from one by one, with its number of workers; None for what is in memory."
+    "The data set from which graphs can be read one by one, with its number of workers; None for graphs in memory."
     if isinstance(graphs, torch.utils.data.DataLoader):
         found = stream_of(graphs.dataset)
         return None if found is None else (found[0], graphs.num_workers)
@@ -43,7 +43,7 @@ def stream_of(graphs):
 
 
 class StreamedGraphs(PreparedGraphs):
-    "As `PreparedGraphs`, of data sets: a graph is read, and brought to the format, each time it is asked for."
+    "`PreparedGraphs` of data sets: a graph is read, and converted to the format, each time it is requested."
 
     in_memory = False
 
@@ -116,16 +116,16 @@ class StreamedGraphs(PreparedGraphs):
 
 @dataclasses.dataclass
 class _Scan:
-    "What one reading of all graphs found."
+    "The results of one pass over all graphs."
 
     first: list  # the first graphs, in memory
     labels: np.ndarray  # [N] or [N, T]
-    max_degree: int  # over all graphs; of use where they have no features
+    max_degree: int  # over all graphs; used if they have no features
     mean_nodes: float
 
 
 def _scan(graphs, y) -> _Scan:
-    "Check all graphs of a data set, and read their labels where y does not give them."
+    "Check all graphs of a data set, and read their labels if y does not give them."
     numbers, degree, nodes, first, start = [], 0, 0, [], 0
     rows = iter(graphs[i] for i in range(len(graphs)))
     while chunk := list(itertools.islice(rows, CHUNK)):
@@ -145,7 +145,7 @@ def _scan(graphs, y) -> _Scan:
 
 
 def _check_like(first: Data, graph: Data, number: int, labeled: bool):
-    "ValueError where a graph differs from the first one in what all have in common."
+    "ValueError if a graph has another number of features or labels than the first one."
     width = lambda each: 0 if each.x is None else each.x.size(1)
     if width(first) != width(graph):
         raise ValueError(f"graph {number}: expected columns of x {width(first)}, as in graph 0 (got {width(graph)})")
@@ -166,7 +166,7 @@ def prepare_streams(
     edges=(),
     num_workers: int = 0,  # processes that read graphs
 ) -> tuple[DataSpec, StreamedGraphs, StreamedGraphs]:
-    "As `prepare_training`, without keeping the graphs: they are read once here, and again for each batch."
+    "Like `prepare_training`, but without keeping the graphs: they are read once here, and again for each batch."
     scan = _scan(train, y)
     other = None if valid is None else _scan(valid, valid_y)
     names = label_names(train) if y is None else {}
@@ -198,7 +198,7 @@ def prepare_any(
     num_workers: int = 0,  # processes that read the graphs of a data set
     **more,  # seed, prior, class_weight, edges
 ) -> tuple[DataSpec, PreparedGraphs, PreparedGraphs]:
-    "The format and both sets in it; graphs of a data set that is not in memory stay there. Says which fields no network reads."
+    "The format and both sets in it; graphs of a data set that is not in memory are not kept. Warns of fields that no network reads."
     stream = stream_of(train)
     if stream is None:
         given, (valid, valid_y) = list_graphs(train), graphs_and_labels(valid, y)

@@ -20,7 +20,7 @@ from .validate import DegreeFeatures
 
 # %% ../../nbs/20_synthetic.ipynb #461414c2
 def _motif_graph(base_nodes, label, rng, ladder=False):
-    "A tree, or a ladder, of `base_nodes` nodes with a house (label 0) or a five-ring (label 1) attached by one edge; truth in the masks."
+    "A tree, or a ladder, of `base_nodes` nodes with a house (label 0) or a five-ring (label 1) attached by one edge; the masks mark the motif."
     import networkx
 
     base = networkx.ladder_graph(base_nodes // 2) if ladder else networkx.barabasi_albert_graph(base_nodes, 1, seed=rng)
@@ -45,9 +45,9 @@ def motif_dataset(
     num_graphs: int = 1000,  # half of them houses, half rings
     base_nodes: int = 20,  # nodes of the tree
     seed: int = 0,  # seed of the graphs and of the split; a smaller set is the beginning of a larger one
-    degrees: bool = True,  # features that tell the degree of a node; without, ten times .1, as in BA-2Motifs
+    degrees: bool = True,  # one-hot degrees as features; if False, ten times .1, as in BA-2Motifs
 ) -> GraphDataset:  # x = one-hot degree up to 9, edge_mask and node_mask = the motif, split 80/10/10
-    "Trees with a house (class 0) or a five-ring (class 1), as BA-2Motifs (Luo et al., 2020); the bridge is not in the truth."
+    "Trees with a house (class 0) or a five-ring (class 1), as in BA-2Motifs (Luo et al., 2020); the connecting edge is not part of the motif."
     if num_graphs < 2 or base_nodes < 2:
         raise ValueError(f"expected at least 2 graphs and 2 base nodes (got {num_graphs} and {base_nodes})")
     features = DegreeFeatures(9)
@@ -61,12 +61,12 @@ def motif_dataset(
 # %% ../../nbs/20_synthetic.ipynb #syn00002
 def spurious_motif_dataset(
     num_graphs: int = 1000,
-    follow: float = 0.9,  # fraction of training and validation graphs whose background goes with the label
-    test_follow: float = 0.5,  # the same of test graphs; one half: the background says nothing
+    follow: float = 0.9,  # fraction of training and validation graphs whose background matches the label
+    test_follow: float = 0.5,  # the same for test graphs; at one half, the background is uninformative
     base_nodes: int = 20,  # nodes of the background, an even number
-    seed: int = 0,  # of the graphs, which come in the order of the parts
+    seed: int = 0,  # seed of the graphs; training, validation and test graphs follow each other
 ) -> GraphDataset:  # as `motif_dataset`, split 60/20/20
-    "A house (class 0) or a five-ring (class 1) on a tree or a ladder; among training graphs the tree goes with the house."
+    "A house (class 0) or a five-ring (class 1) on a tree or a ladder; in most training graphs, the tree goes with the house."
     if not (0 <= follow <= 1 and 0 <= test_follow <= 1) or base_nodes < 4 or base_nodes % 2:
         raise ValueError(
             f"expected fractions between 0 and 1 and an even number of base nodes from 4 (got {follow}, {test_follow} and {base_nodes})"
@@ -86,7 +86,7 @@ def colored_motif_dataset(
     base_nodes: int = 20,  # nodes of the tree
     seed: int = 0,  # as in `motif_dataset`
 ) -> GraphDataset:  # x = one-hot degree up to 9, then one-hot color
-    "A `motif_dataset` whose trees have random colors, which say much about the graph and nothing about its label."
+    "A `motif_dataset` whose trees have random colors, with much information about the graph and none about its label."
     if colors < 2:
         raise ValueError(f"expected at least two colors (got {colors})")
     data, graphs = motif_dataset(num_graphs, base_nodes, seed), []
@@ -99,11 +99,11 @@ def colored_motif_dataset(
 
 # %% ../../nbs/20_synthetic.ipynb #56e86ea9
 def add_redundant_edges(
-    graph: Data,  # an edge that is listed in one direction gets the other one too
-    share: float = 0.3,  # new edges as a share of the undirected edges there are
+    graph: Data,  # an edge that is listed in one direction only gets the other one too
+    share: float = 0.3,  # number of new edges as a fraction of the undirected edges of the graph
     seed=0,  # anything that `numpy.random.default_rng` takes
 ) -> Data:  # copy with the new edges, sorted; edge_mask [E] is 1 for real edges and 0 for added ones
-    "Add random edges between nodes that are not neighbors, at most until the graph is complete; edge_attr is dropped."
+    "Add random edges between nodes that are not neighbors, at most until the graph is complete; edge_attr is removed."
     if share < 0:
         raise ValueError(f"expected share >= 0 (got {share})")
     nodes = graph.num_nodes
@@ -125,9 +125,9 @@ def add_redundant_edges(
 
 # %% ../../nbs/20_synthetic.ipynb #6d038ee2
 def to_line_graph(
-    graph: Data,  # each edge in both directions; doubles and self-loops are allowed
-) -> Data:  # x [m, d], edge_index, y, node_mask [m] from edge_mask, prior [m] from the edges', ends [m, 2] the two nodes of each edge, smaller first
-    "The line graph: one node per undirected edge, x = sum over its two ends, neighbors where edges share an end."
+    graph: Data,  # each edge in both directions; duplicates and self-loops are allowed
+) -> Data:  # x [m, d], edge_index, y, node_mask [m] from edge_mask, prior [m] from prior, ends [m, 2], smaller first
+    "The line graph: one node per undirected edge, x = sum over its two ends, neighbors if edges have an end in common."
     ends, place = torch.unique(graph.edge_index.sort(dim=0).values, dim=1, return_inverse=True)
     m = ends.size(1)
     rows = np.tile(np.arange(m), 2)

@@ -1,4 +1,4 @@
-"""Which columns of a file are to be learned, and what their texts mean"""
+"""Which columns of a file are the targets, and how their texts are read"""
 
 import math
 import re
@@ -11,7 +11,7 @@ from .splits import PART_WORDS
 __all__ = ["Target", "parse_target", "find_target", "called_targets", "check_target"]
 
 TARGET_OPTION = "--target (target= in Python)"
-_MISSING = {"", "na", "n/a", "#n/a", "nan", "null", "<na>"}  # in small letters; "none" and "-" may be classes
+_MISSING = {"", "na", "n/a", "#n/a", "nan", "null", "<na>"}  # in lowercase; "none" and "-" may be classes
 _NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[-+]?[0-9]+)?", re.IGNORECASE)
 _MONTH = "(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
 _DATE = re.compile(
@@ -25,7 +25,7 @@ _IDENTIFIER = re.compile(
     r"(id|no|nr|number|name|key|cid|sid|cas|compound|molecule|drug|ligand))",
     re.IGNORECASE,
 )
-_FEW = 20  # different values; a column of words with more of them is no column of classes, if most occur once
+_FEW = 20  # different values; a column of words with more of them does not hold classes if most occur once
 
 
 class Target(NamedTuple):
@@ -33,19 +33,19 @@ class Target(NamedTuple):
 
     values: list  # float, or str in a column of words; NaN or None: missing
     filled: list  # texts of the cells that are not missing
-    words: bool  # whether it holds words and no numbers
-    no_number: dict  # row -> text of a cell in a column of numbers that is none
+    words: bool  # whether it holds words rather than numbers
+    no_number: dict  # row -> text of a cell that is not a number, in a column of numbers
 
 
 def _number(text, comma):
-    "The finite number that a text is, or None."
+    "The finite number that a text stands for, or None."
     text = text.replace(",", ".") if comma and text.count(",") == 1 and "." not in text else text
     value = float(text) if _NUMBER.fullmatch(text) else math.inf
     return value if math.isfinite(value) else None
 
 
 def parse_target(cells, comma):
-    "Numbers where all cells are numbers, or most of very many different ones."
+    "The values of a column: numbers if all cells are numbers, or if most of many different ones are; otherwise words."
     filled = {row: cell for row, cell in enumerate(cells) if cell is not None and cell.lower() not in _MISSING}
     numbers = {row: value for row, cell in filled.items() if (value := _number(cell, comma)) is not None}
     measured = 2 * len(numbers) > len(filled) and len(set(filled.values())) > _FEW
@@ -60,13 +60,13 @@ def _are_dates(target):
 
 
 def _are_identifiers(target):
-    "Whether words tell molecules apart, and not classes."
+    "Whether words identify molecules rather than classes."
     different = len(set(target.filled))
     return target.words and (different == len(target.filled) or different > max(_FEW, len(target.filled) / 2))
 
 
 def _is_running_number(target, place):
-    "0, 1, 2, … as the first column, or a long row of successive numbers anywhere."
+    "Whether this is 0, 1, 2, … as the first column, or a long run of successive numbers anywhere."
     numbers = [] if target.words else target.values
     whole = len(numbers) > 1 and numbers[0] == numbers[0] // 1
     successive = whole and all(after - before == 1 for before, after in zip(numbers, numbers[1:]))
@@ -74,7 +74,7 @@ def _is_running_number(target, place):
 
 
 def _may_be_target(found, place, target):
-    "Whether a column that nobody named may be the one to learn."
+    "Whether a column may be the target if none was named."
     name, different = found.names[place], set(target.filled)
     if place == found.place or not different or is_smiles_name(name) or _are_dates(target):
         return False
@@ -91,7 +91,7 @@ def _some(names):
 
 
 def find_target(path, found):
-    "The place of the one column that may be the one to learn."
+    "The position of the only column that may be the target, in a list."
     places = [
         place
         for place in range(len(found.names))
@@ -100,15 +100,15 @@ def find_target(path, found):
     if len(places) == 1:
         return places
     may = _some([found.names[place] for place in places])
-    got = f"several that may be it: {may}" if places else "none that holds numbers or a few classes"
+    got = f"several candidates: {may}" if places else "none that holds numbers or a few classes"
     raise ValueError(
-        f"expected one column to learn in {path} (got {got}; its columns are {_some(found.names) or 'none'}); "
+        f"expected one column of labels in {path} (got {got}; its columns are {_some(found.names) or 'none'}); "
         f"name one or more as {TARGET_OPTION}"
     )
 
 
 def called_targets(path, found, targets):
-    "The places of the columns with these names or numbers."
+    "The positions of the columns with these names or numbers."
     places = []
     for name in targets:
         called = places_called([found.names], str(name).strip())
@@ -118,14 +118,14 @@ def called_targets(path, found, targets):
                 f"give a name, or a number from 1, as {TARGET_OPTION}"
             )
         if called[0] == found.place or called[0] in places:
-            got = "the column with the SMILES" if called[0] == found.place else "it twice"
+            got = "the column with the SMILES" if called[0] == found.place else "a column twice"
             raise ValueError(f"expected columns with labels as {TARGET_OPTION} (got {got}: {name})")
         places += called
     return places
 
 
 def check_target(path, name, target):
-    "ValueError for a column that was asked for and holds no labels."
+    "ValueError for a requested column that holds no labels."
     got = (
         "only empty cells"
         if not target.filled
@@ -137,5 +137,5 @@ def check_target(path, name, target):
     )
     if got:
         raise ValueError(
-            f"expected numbers or classes in column {name} of {path} (got {got}); name another as {TARGET_OPTION}"
+            f"expected numbers or classes in column {name} of {path} (got {got}); choose another as {TARGET_OPTION}"
         )

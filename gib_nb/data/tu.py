@@ -16,7 +16,7 @@ from torch_geometric.data import Data
 
 # %% ../../nbs/21_tu.ipynb #5c4d7253
 def _table(path, name, suffix, needed=True):
-    "The numbers of NAME_suffix.txt, [rows, columns], from a folder or a zip file; None where an optional file is absent."
+    "The numbers of NAME_suffix.txt, [rows, columns], from a folder or a zip file; None if an optional file is absent."
     file = f"{name}_{suffix}.txt"
     try:
         base = zipfile.Path(path) if path.is_file() else path
@@ -35,7 +35,7 @@ def _table(path, name, suffix, needed=True):
 
 # %% ../../nbs/21_tu.ipynb #f9883863
 def _tables(path, name):
-    "The tables of a TU data set: edges [2, E] coalesced, graph [n], labels [N]; node_labels [n, k], truth [E] where present."
+    "The tables of a TU data set: edges [2, E] coalesced, graph [n], labels [N]; node_labels [n, k] and truth [E] if present."
     edges, graph = _table(path, name, "A").T - 1, _table(path, name, "graph_indicator")[:, 0] - 1
     labels = _table(path, name, "graph_labels")
     found = {"graph": graph, "labels": labels[:, 0], "more_labels": labels[:, 1:]}
@@ -56,7 +56,7 @@ def _tables(path, name):
 
 # %% ../../nbs/21_tu.ipynb #a927fd11
 def _unused_tables(path, name, found):
-    "What a TU data set holds and `read_tu` leaves out, in words."
+    "What `read_tu` leaves out of a TU data set, in words."
     if path.is_file():
         with zipfile.ZipFile(path) as archive:
             files = {pathlib.PurePosixPath(member).name for member in archive.namelist()}
@@ -70,8 +70,8 @@ def _unused_tables(path, name, found):
 def read_tu(
     path,  # folder or zip file with NAME_A.txt, NAME_graph_indicator.txt, NAME_graph_labels.txt
     name: str,  # NAME, the beginning of the file names
-) -> list:  # PyG `Data`: x [n, d] one-hot node labels (None without), edge_index [2, E], y [1], edge_mask [E] if known
-    "Read a classification set in the TU format (Morris et al., 2020); edges come sorted, without doubles and self-loops."
+) -> list:  # PyG `Data`: x [n, d] one-hot node labels or None, edge_index [2, E], y [1], edge_mask [E] if known
+    "Read a classification set in the TU format (Morris et al., 2020); edges are sorted, without duplicates and self-loops."
     found = _tables(pathlib.Path(path), name)
     if unused := _unused_tables(pathlib.Path(path), name, found):
         warnings.warn(f"not used of {name}: {', '.join(unused)}", UserWarning, stacklevel=2)

@@ -1,5 +1,5 @@
-"""Exercises that say what is wrong with an answer: `check`, `ask` and `solution`."""
+"""Exercises that say what is wrong with an answer: `check`, `ask`, `guess` and `solution`."""
 
-from .base import ask, check, exercises_of, solution
+from .base import ask, check, exercises_of, guess, solution
 
-__all__ = ["ask", "check", "exercises_of", "solution"]
+__all__ = ["ask", "check", "exercises_of", "guess", "solution"]

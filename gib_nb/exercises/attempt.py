@@ -1,7 +1,7 @@
-"""Work that may not end: it runs on a thread of its own, is stopped after some time or memory, and prints little.
+"""Run code that may not end: in a thread of its own, with limits on time, memory and output.
 
-Whoever waits raises an exception *in that thread* once a limit is reached. This works from any thread and on every operating system. It cannot interrupt a single
-call into C, such as `time.sleep(1000)`; such a thread is left behind, and the message says so.
+The waiting thread raises an exception *in that thread* once a limit is reached. This works from any thread and on every operating system. It cannot interrupt a single
+call into C, such as `time.sleep(1000)`; such a thread is left running, and the message says so.
 """
 
 import builtins
@@ -17,26 +17,26 @@ import psutil
 
 
 class TimeUp(BaseException):
-    "Raised inside a function that took too long; no `except Exception` of its author stops it."
+    "Raised inside a function that takes too long; `except Exception` does not catch it."
 
 
 class Attempt(threading.Thread):
-    "Some work on a thread that can be told to stop: afterwards `value` holds its result or `error` what it raised."
+    "A thread that can be stopped; afterwards `value` holds the result of its work, or `error` the exception that it raised."
 
     def __init__(self, work: Callable):
         super().__init__(name="gib-attempt", daemon=True)
         self.work, self.value, self.error = work, None, None
-        self.context = contextvars.copy_context()  # so that Jupyter knows to which cell its output belongs
+        self.context = contextvars.copy_context()  # so that Jupyter shows the output below the right cell
 
     def run(self):
-        with contextlib.suppress(TimeUp):  # one that arrives after the end
+        with contextlib.suppress(TimeUp):  # one that is raised after the end
             try:
                 self.value = self.context.run(self.work)
             except BaseException as error:
                 self.error = error
 
     def stop(self, patience: float = 1.0) -> bool:
-        "Raise `TimeUp` in the thread until it ends, again where its author caught it; returns whether it ended."
+        "Raise `TimeUp` in the thread until it ends, repeatedly in case it is caught; returns whether it ended."
         end = time.monotonic() + patience
         while self.is_alive() and time.monotonic() < end:
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self.ident), ctypes.py_object(TimeUp))
@@ -45,7 +45,7 @@ class Attempt(threading.Thread):
 
 
 class ShortOutput:
-    "Standard output that lets an `Attempt` write its first characters only; other threads write as always."
+    "Standard output to which an `Attempt` can write only a limited number of characters; other threads write as usual."
 
     def __init__(self, stream, most: int = 2000):
         self.stream, self.left = stream, most
@@ -55,7 +55,7 @@ class ShortOutput:
             return self.stream.write(text)
         if self.left > 0:
             self.stream.write(
-                text[: self.left] + ("" if len(text) < self.left else "\n… what else it prints is not shown.\n")
+                text[: self.left] + ("" if len(text) < self.left else "\n… the rest of the output is not shown.\n")
             )
         self.left -= len(text)
         return len(text)
@@ -66,12 +66,14 @@ class ShortOutput:
 
 @contextlib.contextmanager
 def undisturbed():
-    "Meanwhile an `Attempt` prints little and cannot wait for input."
+    "A context in which an `Attempt` prints little and cannot wait for input."
     usual = builtins.input
 
     def no_input(*prompt):
         if isinstance(threading.current_thread(), Attempt):
-            raise EOFError("nobody types while it is checked; what it needs is in its arguments, so leave input() out")
+            raise EOFError(
+                "nobody can type while a function is checked; leave input() out and use the arguments instead"
+            )
         return usual(*prompt)
 
     builtins.input = no_input
@@ -82,20 +84,20 @@ def undisturbed():
         builtins.input = usual
 
 
-MEMORY = 2**30  # bytes that an answer may take
+MEMORY = 2**30  # bytes that an answer may allocate
 _ONE_AT_A_TIME = threading.Lock()
 
 
 class Endless(TimeoutError):
-    "Some work did not end within its limits; the message says within which, and whether it goes on."
+    "The work did not end within its limits; the message names the limit, and says if the work goes on."
 
 
 def within(
     seconds: float,  # to wait
     work: Callable,  # without arguments
 ):
-    "The result of some work, or what it raised; `Endless` when it takes too long or too much memory."
-    if isinstance(threading.current_thread(), Attempt):  # an answer that checks itself
+    "The result of `work`, or the exception that it raised; `Endless` if it takes too long or too much memory."
+    if isinstance(threading.current_thread(), Attempt):  # an answer that itself calls `check`
         return work()
     attempt, memory = Attempt(work), psutil.Process().memory_info
     with _ONE_AT_A_TIME, undisturbed():
@@ -106,15 +108,15 @@ def within(
             while attempt.is_alive() and time.monotonic() < end and memory().rss < most:
                 attempt.join(0.05)
             late, large = attempt.is_alive(), memory().rss >= most
-        finally:  # after an interrupt of the kernel too
+        finally:  # also after an interrupt of the kernel
             ended = attempt.stop()
     error, attempt.error = (
         attempt.error,
         None,
-    )  # or the thread and the frames of its function keep each other, and all that they hold
+    )  # otherwise the thread and the frames of its function keep each other and their contents alive
     if late:
         reached = f"{MEMORY / 2**30:.2g} GB of memory taken" if large else f"no answer after {seconds:g} s"
-        goes_on = "" if ended else " It cannot be stopped and goes on in the background; restart the kernel."
+        goes_on = "" if ended else " It cannot be stopped and continues in the background; restart the kernel."
         raise Endless(f"{reached}.{goes_on}").with_traceback(error and error.__traceback__)
     if error is not None:
         raise error

@@ -1,7 +1,7 @@
 """Numbers as people type them: −½, 50 %, log 128, .95²⁰.
 
-`spelled` writes down in the signs of Python what was typed in the signs of a formula, and refuses what could mean two numbers. The syntax tree of Python does the
-rest: it is walked by hand, and only numbers, a few names and a few operations are known. Nothing that was typed is run.
+`spelled` translates the notation of formulas into that of Python, and refuses a text that could mean two numbers. The result is parsed by Python and evaluated
+node by node: only numbers, a few names and a few operations are allowed. Nothing that was typed is executed.
 """
 
 import ast
@@ -43,7 +43,7 @@ def spelled(text: str) -> str:
             f"put parentheses, since {name} {number}{sign}… may be {name}({number}){sign}… or {name}({number}{sign}…)"
         )
     text = re.sub(argument, r"\1(\2)", text)
-    text = re.sub(rf"(?<![\w.])({_NUMBER})\s*(?=[a-z(])", r"\1*", text)  # nothing between two factors
+    text = re.sub(rf"(?<![\w.])({_NUMBER})\s*(?=[a-z(])", r"\1*", text)  # an omitted multiplication sign
     return re.sub(r"\)\s*(?=[a-z(])", ")*", text).strip()
 
 
@@ -57,8 +57,8 @@ OPERATIONS = {
     ast.UAdd: operator.pos,
 }
 FORMS = (
-    "Numbers may be written like 0.5, 0,5, 1e-3, 50 %, 7/3, log 128, ln(10), log2(8), log10(2), exp(1), sqrt(2), pi or e, "
-    "with + - * / ** and parentheses. The logarithm log is the natural one."
+    "Numbers can be written as 0.5, 0,5, 1e-3, 50 %, 7/3, log 128, ln(10), log2(8), log10(2), exp(1), sqrt(2), pi or e, "
+    "with + - * / ** and parentheses. log is the natural logarithm."
 )
 
 
@@ -74,14 +74,14 @@ def _evaluated(node) -> float:
             return OPERATIONS[type(sign)](_evaluated(one))
         case ast.BinOp(left=one, op=sign, right=other) if type(sign) in OPERATIONS:
             return OPERATIONS[type(sign)](_evaluated(one), _evaluated(other))
-    raise SyntaxError("this is no number")
+    raise SyntaxError("this is not a number")
 
 
 def read_number(
     text: str,
-    unit: str = "",  # "bits": what is typed in nats is converted; otherwise what is typed in bits is
+    unit: str = "",  # "bits": an answer in nats is converted; otherwise an answer in bits is
 ) -> float:
-    "The number that was typed, perhaps as a formula; ValueError says what can be read, or why there is no such number."
+    "The value of a number that was typed, perhaps as a formula; ValueError if it is not one finite number."
     written, ending = re.fullmatch(r"(.*?)\s*(bits?|nats?)?", text[:200].strip(), re.DOTALL | re.IGNORECASE).groups()
     try:
         value = _evaluated(ast.parse(spelled(written), mode="eval").body)

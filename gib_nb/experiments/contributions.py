@@ -22,7 +22,7 @@ from ..train.trainer import GIBTrainer
 # %% ../../nbs/59_contributions.ipynb #add99019
 def crippen_contributions(
     molecule,  # SMILES or RDKit Mol
-) -> np.ndarray:  # [n], of the atoms as `molecule_to_data` numbers them; their sum is the logP
+) -> np.ndarray:  # [n], in the atom order of `molecule_to_data`; their sum is the logP
     "Contribution of each heavy atom, with its hydrogens, to Crippen's logP (Wildman and Crippen, 1999)."
     from rdkit import Chem
     from rdkit.Chem import rdMolDescriptors
@@ -47,7 +47,7 @@ ATOMS = dict(
     finetune_epochs=0,
     lr_schedule="cosine",
 )
-SIGNED = ("GIB, effect", "integrated gradients")  # whose weights say up or down
+SIGNED = ("GIB, effect", "integrated gradients")  # methods whose weights have a sign
 
 
 def atoms_trial(
@@ -90,7 +90,7 @@ def atom_effects(
     trainer: GIBTrainer,  # for values of one target
     graph: Data,
 ) -> np.ndarray:  # [n], in units of y
-    "By how much the prediction from the subgraph of a graph is larger than with each atom closed besides."
+    "How much the prediction from the subgraph of a graph falls when each atom is masked in addition."
     batch = next(trainer.spec.prepare([graph] * (graph.num_nodes + 1), labels=False).batches(graph.num_nodes + 1))
     with evaluation_mode(trainer.model):
         _, p, mask = trainer.model.mask(batch.x, batch.edge_index, **edges_of(batch))
@@ -108,7 +108,7 @@ def correlations(
     graphs: list,  # with `contributions` [n]
     signed: bool = False,  # whether the weights have a sign
 ) -> dict:  # "spearman", and "signed" for those that have a sign
-    "Mean over molecules of the rank correlation of weights and contributions, without and with their signs; 0 where either does not vary."
+    "Mean over molecules of the rank correlation of weights and contributions, without and with their signs; 0 if either does not vary."
     absolute = mean_correlation([np.abs(each) for each in weights], [graph.contributions.abs() for graph in graphs])
     if not signed:
         return {"spearman": absolute}
@@ -116,7 +116,7 @@ def correlations(
 
 
 def mean_correlation(weights: list, truths: list) -> float:
-    "Mean rank correlation of arrays [n] in pairs, where the truth varies."
+    "Mean rank correlation of pairs of arrays [n], over the pairs whose truth varies."
     from scipy.stats import spearmanr
 
     found = []
@@ -128,7 +128,7 @@ def mean_correlation(weights: list, truths: list) -> float:
 
 # %% ../../nbs/59_contributions.ipynb #6d7d9158
 class _OfMolecules(torch.nn.Module):
-    "A network called as Captum calls it, with the features of the bonds in the third place."
+    "A network with the signature that Captum needs: bond features are the third argument."
 
     def __init__(self, network):
         super().__init__()
@@ -139,7 +139,7 @@ class _OfMolecules(torch.nn.Module):
 
 
 def _explained_atoms(network, graphs) -> dict:
-    "Weights of the atoms by methods of PyG, on the plain network."
+    "Weights of the atoms from PyG's methods on the plain network."
     from torch_geometric.explain import CaptumExplainer, Explainer, GNNExplainer
 
     model = _OfMolecules(network)

@@ -47,7 +47,7 @@ def edge_scores(
     value: Tensor | None = None,  # [m], larger for edges that are more likely real
     points: int = 21,  # of the curve
 ) -> dict:  # plain numbers; "curve": precision at equally spaced recalls from 0 to 1
-    "Recall and precision of the kept edges, and ROC-AUC and curve of the values; precision of nothing is 0."
+    "Recall and precision of the selected edges, and ROC-AUC and curve of the values; precision is 0 if nothing is selected."
     from sklearn.metrics import precision_recall_curve, roc_auc_score
 
     real, kept = real.bool(), kept.bool()
@@ -62,7 +62,7 @@ def edge_scores(
         best, recall = (
             np.maximum.accumulate(precision[:-1]),
             recall[:-1],
-        )  # the best precision at no less recall, which falls along the arrays; the last point is no cut
+        )  # the best precision at this recall or more, which falls along the arrays; the last point is not a threshold
         result |= {
             "auc": float(roc_auc_score(real, value)),
             "curve": [float(best[recall >= level - 1e-12][-1]) for level in np.linspace(0, 1, points)],
@@ -71,7 +71,7 @@ def edge_scores(
 
 # %% ../../nbs/55_denoising.ipynb #1390e7a6
 class LinkPredictor(nn.Module):
-    "From the edges that are seen: the probability that two nodes are joined, rather than a random pair."
+    "The probability, given the visible edges, that two nodes are joined, rather than a random pair."
 
     def __init__(self, in_channels: int, hidden_channels: int = 32, num_layers: int = 2):
         super().__init__()
@@ -85,7 +85,7 @@ class LinkPredictor(nn.Module):
 
 # %% ../../nbs/55_denoising.ipynb #bba1935f
 def _bare_batch(graphs):
-    "Nodes and edges of graphs, and nothing that says which edges are real."
+    "The nodes and edges of graphs, without the ground truth about edges."
     return Batch.from_data_list([Data(x=graph.x, edge_index=graph.edge_index) for graph in graphs])
 
 
@@ -96,7 +96,7 @@ def hidden_edges(edge_index: Tensor, fraction: float, generator: torch.Generator
 
 
 def random_pairs(batch: Batch, count: int, generator: torch.Generator) -> Tensor:  # [2, at most count]
-    "Pairs of nodes of one graph that no edge joins, in graphs with many edges more of them."
+    "Pairs of nodes of the same graph that no edge joins; graphs with many edges have more of them."
     sizes = torch.bincount(batch.batch, minlength=batch.num_graphs)
     graph = batch.batch[batch.edge_index[0, torch.randint(batch.num_edges, (count,), generator=generator)]]
     u, v = (
@@ -110,10 +110,10 @@ def random_pairs(batch: Batch, count: int, generator: torch.Generator) -> Tensor
 def train_link_predictor(
     graphs: list[Data],
     steps: int = 300,  # each with all graphs
-    share: float = 0.2,  # of the edges to hide
+    share: float = 0.2,  # fraction of the edges to hide
     seed: int = 0,
 ) -> LinkPredictor:
-    "Learn to tell hidden edges from random pairs."
+    "Train a network to distinguish hidden edges from random pairs."
     batch, generator = _bare_batch(graphs), torch.Generator().manual_seed(seed)
     if batch.num_edges < 10:
         raise ValueError(
@@ -137,7 +137,7 @@ def train_link_predictor(
 # %% ../../nbs/55_denoising.ipynb #82969be3
 @torch.no_grad()
 def link_logits(model: LinkPredictor, batch: Batch, parts: int = 5, rounds: int = 4, seed: int = 0) -> Tensor:  # [E]
-    "The logit of every edge: in each round all edges are dealt out into parts, each of which is hidden once; the mean over the rounds."
+    "The logit of every edge, as the mean over rounds; in each round the edges are divided into parts, each of which is hidden once."
     generator, edge, total = (
         torch.Generator().manual_seed(seed),
         undirected_edge_ids(batch.edge_index),
@@ -152,11 +152,11 @@ def link_logits(model: LinkPredictor, batch: Batch, parts: int = 5, rounds: int 
 # %% ../../nbs/55_denoising.ipynb #2954d33b
 def edge_priors(
     data: GraphDataset,
-    parts: int = 5,  # of the training graphs; each is judged by a network that learned from the others, all other graphs by the mean
+    parts: int = 5,  # of the training graphs; each is scored by a network trained on the others, all other graphs by the mean
     steps: int = 300,
     seed: int = 0,
 ) -> list[Tensor]:  # [E] for each graph of the data
-    "How much each edge was to be expected, learned from the training graphs without their labels."
+    "How probable each edge is, learned from the training graphs without their labels."
     batch, trained = _bare_batch(data.graphs), np.array(data.split["train"])
     graph_of_edge, order = batch.batch[batch.edge_index[0]], np.random.default_rng(seed).permutation(len(trained))
     total, times = torch.zeros(2, batch.num_edges)
@@ -173,7 +173,7 @@ def with_priors(
     data: GraphDataset,
     priors: list[Tensor],  # [E] for each graph
 ) -> GraphDataset:
-    "Line graphs with the `prior` of each edge, whose logit is also the last of its features."
+    "Line graphs with the `prior` of each edge, whose logit is also its last feature."
     lines = line_graphs(
         dataclasses.replace(
             data, graphs=[Data(**graph.to_dict(), prior=prior) for graph, prior in zip(data.graphs, priors)]
@@ -197,7 +197,7 @@ PLAIN = {
 }  # method → network
 AGAIN = dict(
     encoder="gin", lr=3e-3, prior_prob=0.5, classifier="reencode", generator_num_layers=0, alpha=0.0
-)  # the classifier reads through the mask, the generator nothing but the edge
+)  # the classifier encodes the masked graph, the generator only the edge itself
 BOTTLENECKS = {
     "GCN+GIB": dict(encoder="gcn"),
     "GCN+GIB, β = 0": dict(encoder="gcn", beta=0.0),
@@ -213,14 +213,14 @@ def method_config(
     method: str,  # one of `METHODS`
     epochs: int,
 ) -> dict:  # of `GIBConfig` or `ClassifierTrainer`
-    "Everything about the training of a method that is the same in all its trials, so that it stands in each of them."
+    "The training settings of a method that are the same in all its trials; they are recorded in each trial."
     if method in BOTTLENECKS:
         return default_schedule(epochs) | NETWORK | dict(lr=0.01, readout="sum", max_restarts=1) | BOTTLENECKS[method]
     return NETWORK | dict(lr=0.01, epochs=epochs) if method in PLAIN else {}
 
 # %% ../../nbs/55_denoising.ipynb #dcacd98b
 def _guess(method, graphs, seed):
-    "Selected edges, and their values, of a baseline that is not trained on labels."
+    "The selected edges and the values of all edges, for a baseline that is not trained on labels."
     batch = torch.arange(len(graphs)).repeat_interleave(torch.tensor([graph.num_nodes for graph in graphs]))
     if method == "link predictor":
         values = torch.cat([graph.prior for graph in graphs])
@@ -244,7 +244,7 @@ def _scored(real, trainer, graphs, explained):
 
 
 def _example(graph, line, explanation):
-    "What a picture needs: the kind of each node by number, the ends of the edges, which of them are real, and which are selected."
+    "What a drawing needs: the kind of each node by number, the ends of the edges, which of them are real, and which are selected."
     return {
         "nodes": graph.x.argmax(1).tolist(),
         "edges": line.ends.tolist(),

@@ -32,12 +32,12 @@ from ..train.trainer import GIBTrainer
 # %% ../../nbs/54_interpretation.ipynb #825e66c8
 def fragment_scores(
     graphs: list,  # from `molecule_to_data`
-    chosen: list,  # atom numbers for each
+    chosen: list,  # selected atom numbers of each
     values,  # property of each molecule [N]
     oracle,  # `PropertyOracle`
-    each: bool = False,  # the bias of each molecule too, None for an invalid fragment
+    each: bool = False,  # return the bias of each molecule too, None for an invalid fragment
 ) -> dict:  # plain numbers
-    "Of the largest components: absolute property bias (mean, standard deviation over molecules) and fraction of atoms, both of the valid ones; components per molecule; fraction of invalid ones."
+    "Scores of the largest components: absolute property bias (mean, standard deviation over molecules) and fraction of atoms, both of the valid ones; components per molecule; fraction of invalid ones."
     if not graphs:
         raise ValueError("expected at least one molecule (got none)")
     components = [connected_components(graph.edge_index, atoms) for graph, atoms in zip(graphs, chosen)]
@@ -59,7 +59,7 @@ def peeling_order(
     edge_index: Tensor,  # [2, E]
     seed: int = 0,  # of the order of atoms with equal weights
 ) -> np.ndarray:  # [n], 1 for the atom that is removed first, and so on; 0 outside of the largest component
-    "Numbers whose largest are always a connected fragment."
+    "Ranks of the atoms; those with the largest ranks always form a connected fragment."
     import networkx
 
     ties, order = np.random.default_rng(seed).random(len(weight)), np.zeros(len(weight))
@@ -90,7 +90,7 @@ def topk_atoms(
 
 def bias_vs_size(
     graphs: list,
-    choices: dict,  # ratio → chosen atoms of each molecule
+    choices: dict,  # ratio → selected atoms of each molecule
     values,
     oracle,
 ) -> list[dict]:  # `fragment_scores` for each ratio; at one half with the bias of each molecule
@@ -105,7 +105,7 @@ def random_growth_weights(
     graph,  # from `molecule_to_data`
     rng: np.random.Generator,
 ) -> np.ndarray:  # [n], decreasing in the order of growth; other components of the molecule come last
-    "Numbers whose largest are always a connected fragment."
+    "Weights of the atoms; those with the largest weights always form a connected fragment."
     weight = np.empty(graph.num_nodes)
     weight[random_connected_subset(graph, None, rng)] = np.arange(graph.num_nodes, 0, -1)
     return weight
@@ -114,7 +114,7 @@ def random_growth_weights(
 def scaffold_atoms(
     molecule,  # SMILES, or an RDKit Mol
 ) -> list[int]:
-    "Atoms of the Murcko scaffold: rings, what joins them, and atoms doubly bound to these."
+    "Atoms of the Murcko scaffold: rings, what joins them, and atoms with a double bond to these."
     from rdkit.Chem.Scaffolds import MurckoScaffold
 
     molecule = read_molecule(molecule)
@@ -133,8 +133,8 @@ def connected_subsets(
     max_nodes: int,  # in a set
     limit: int,  # largest number of sets
 ) -> list[list[int]] | None:  # nodes of each; None when there are more
-    "Every connected set of at most so many nodes, once."
-    neighbors = [0] * number  # as bits, and so are the sets
+    "Every connected set of at most `max_nodes` nodes, once."
+    neighbors = [0] * number  # as bits, like the sets
     for u, v in edge_index.t().tolist():
         neighbors[u] |= 1 << v
     found, to_extend = [], [(1 << root, neighbors[root], (2 << root) - 1) for root in range(number)]
@@ -158,7 +158,7 @@ def min_bias_by_size(
     oracle,
     limit: int = 10_000,
 ) -> list | None:  # smallest bias of all fragments with at most 1, 2, … ⌈n/2⌉ atoms
-    "The bound on the bias of connected fragments; None where no fragment is a molecule, or for a molecule with more fragments than `limit`."
+    "The lower bound on the bias of connected fragments; None where no fragment is valid, or for a molecule with more fragments than `limit`."
     half = -(-graph.num_nodes // 2)
     subsets = connected_subsets(graph.edge_index, graph.num_nodes, half, limit)
     if subsets is None:
@@ -212,8 +212,8 @@ def best_of_k(
     samples: int = 256,  # k
     ratios: tuple = (*RATIOS, SCAFFOLD),
     seed: int = 0,
-) -> dict:  # ratio → chosen atoms of each molecule
-    "Of k random fragments of each molecule the one whose predicted value is closest to that of the whole."
+) -> dict:  # ratio → selected atoms of each molecule
+    "The best of k random fragments of each molecule: the one whose predicted value is closest to that of the whole."
     rng, choices = np.random.default_rng(seed), {ratio: [] for ratio in ratios}
     for graph in graphs:
         growths = [random_growth_weights(graph, rng) for _ in range(samples)]
@@ -245,11 +245,11 @@ def method_config(
     method: str,  # one of `METHODS`
     epochs: int,  # of training
 ) -> dict:  # of `GIBConfig`, of `ClassifierTrainer`, or for `fragment_training_set` and `best_of_k`
-    "Everything about a method that is the same in all its trials, so that it stands in each of them."
+    "The settings of a method that are the same in all its trials; they are recorded in each trial."
     if method in BOTTLENECKS:
         shared = dict(encoder="gcn", num_steps=20, beta=0.03, max_restarts=1)
         return default_schedule(epochs) | NETWORK | shared | BOTTLENECKS[method]
-    if method in SAMPLED:  # as many steps, on few graphs or on many
+    if method in SAMPLED:  # about the same number of steps, on few graphs or on many
         epochs = max(1, epochs // 2 if SAMPLED[method]["fragments"] else 3 * epochs)
         return NETWORK | dict(num_layers=3, epochs=epochs) | SAMPLED[method]
     return NETWORK | dict(epochs=epochs) if method in ATTENTION else {}
@@ -276,7 +276,7 @@ def _choices_of_samples(data, graphs, values, oracle, seed, samples, fragments, 
 def _choices_of_masks(method, data, graphs, seed, settings):
     "The same for a method that gives each atom a weight."
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of a collapse, which is in the row
+        warnings.simplefilter("ignore")  # a collapse is recorded in the row
         if method in BOTTLENECKS:
             trainer = GIBTrainer(**settings, seed=seed).fit(data.train, valid=data.valid, progress=False)
             found = {
@@ -296,7 +296,7 @@ def _choices_of_masks(method, data, graphs, seed, settings):
 
 # %% ../../nbs/54_interpretation.ipynb #fe508d91
 def _bounds(graphs, values, oracle):
-    "The smallest possible bias at each ratio, over the molecules that have not too many fragments."
+    "The smallest possible bias at each ratio, over the molecules that do not have too many fragments."
     bounds, rows = [min_bias_by_size(graph, value, oracle) for graph, value in zip(graphs, values)], []
     for ratio in (ratio for ratio in RATIOS if ratio <= 0.5):
         sizes = [int(np.ceil(ratio * graph.num_nodes - 1e-9)) for graph in graphs]
@@ -316,7 +316,7 @@ def _bounds(graphs, values, oracle):
 
 # %% ../../nbs/54_interpretation.ipynb #c5a9d750
 def _choices(method, data, graphs, values, oracle, seed, settings):
-    "Choices by ratio, the own choice of a method or None, and a row about its training."
+    "Choices by ratio, the method's own choice or None, and a row about its training."
     if method == "random fragment":
         rng = np.random.default_rng(seed)
         weights = [random_growth_weights(graph, rng) for graph in graphs]
@@ -344,8 +344,8 @@ def interpretation_trial(
     dataset: str = "QED",  # or "DRD2", "HLM", "MLM", "molecules"
     method: str = "GCN+GIB",  # one of `METHODS`
     seed: int = 0,  # of weights and samples; the split is fixed, since the surrogates of HLM and MLM were not trained on its test part
-    max_graphs: int | None = None,  # number of molecules for training and all
-    max_explained: int = 200,  # test molecules that are scored; of "every fragment" a quarter, and those with at most 10,000 fragments
+    max_graphs: int | None = None,  # number of molecules in all, for training and testing
+    max_explained: int = 200,  # test molecules that are scored; for "every fragment" a quarter of these, those with at most 10,000 fragments
     root=None,  # folder with published data
     **settings,  # as from `method_config`
 ) -> dict:  # `fragment_scores` of the method's own choice, its "bias_vs_size", R² of the network, a few "examples", oracle, seconds

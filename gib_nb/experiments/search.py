@@ -1,8 +1,8 @@
-"""Trials that are chosen one after the other by Optuna, from what the trials before them reached on validation graphs.
+"""Search of settings with Optuna: each trial is chosen from the validation results of the trials before it.
 
-A search is a sweep whose settings are not a grid but a space. Its study lies in the result folder, in Optuna's journal;
-the seed of the sampler is that of the configuration and the number of the trial, so an interrupted search, continued,
-tries what it would have tried.
+A search is a sweep over a space instead of a grid. Its study is stored in the result folder, in Optuna's journal format.
+The sampler is seeded by the seed of the configuration and the number of the trial, so an interrupted search continues
+with the trials that it would have made.
 """
 
 import contextlib
@@ -32,27 +32,27 @@ ONE_VALUE = (
     "fold",
     "metric",
     "device",
-)  # a search that chose one of these would choose luck, or compare unlike
-IN_LOSS = ("alpha", "beta", "information", "prior_prob", "mask_on")  # what else than the model the loss depends on
-MOST_CHECKED = 4096  # combinations of ends and choices that are tried before anything is trained
+)  # a search over one of these would select lucky trials, or compare what is not comparable
+IN_LOSS = ("alpha", "beta", "information", "prior_prob", "mask_on")  # settings that change the loss itself
+MOST_CHECKED = 4096  # combinations of ends and choices that are checked before anything is trained
 
 
 @dataclass(frozen=True)
 class Range:
-    "Numbers from one end to the other, both included."
+    "The numbers between two ends, both included."
 
     low: float
     high: float
-    log: bool = False  # whether their logarithms are spread evenly
+    log: bool = False  # whether their logarithms are sampled uniformly
     integer: bool = False
 
     @property
     def values(self) -> list:
-        "What a check of the space tries: the ends."
+        "The values that a check of the space tries: both ends."
         return [self.low, self.high]
 
     def suggest(self, trial, name: str):
-        "A number; one with a point has three digits, so that it can be written down."
+        "A number; a float has three significant digits, so that it is easy to write down."
         if self.integer:
             return trial.suggest_int(name, self.low, self.high, log=self.log)
         value = float(f"{trial.suggest_float(name, self.low, self.high, log=self.log):.3g}")
@@ -73,8 +73,8 @@ class Choices:
 def parse_space(
     space: dict,  # setting → a value, or a list: two numbers are the ends of a range, anything else choices
 ) -> tuple[dict, dict[str, Range | Choices]]:  # settings that are fixed, and those that are searched
-    """What is fixed and what is searched. A range is logarithmic where both ends are > 0 and their ratio is ≥ 10.
-    ValueError for a setting without values, for several seeds, folds, metrics or devices, and where nothing is left to search."""
+    """The fixed and the searched settings. A range is logarithmic if both ends are > 0 and their ratio is ≥ 10.
+    ValueError for a setting without values, for several seeds, folds, metrics or devices, and if nothing is left to search."""
     fixed, axes, known = {}, {}, options()
     for name, given in space.items():
         values = _choices(given)
@@ -104,9 +104,9 @@ def _range(low, high, integer: bool) -> Range:
 def objective_name(
     axes,  # names of the settings that are searched
     metric: str,  # of the configuration
-) -> str:  # the measurement of the validation graphs that trials are compared by
-    """The metric of the configuration. The loss contains α L_con and β L_MI, which cannot be compared between trials
-    where those differ: then it is L_cls alone. ValueError for class weights, which change L_cls too."""
+) -> str:  # the measure of the validation graphs by which trials are compared
+    """The metric of the configuration. If a searched setting changes the terms α L_con and β L_MI of the loss, losses cannot be
+    compared, and L_cls alone is used. ValueError if class weights are searched by the loss, since they change L_cls too."""
     if metric != "loss":
         return metric
     if "class_weight" in axes:
@@ -115,19 +115,19 @@ def objective_name(
 
 
 def objective_cost(name: str, value: float) -> float:
-    "A number that is lower where the objective is better."
+    "A number that is lower if the objective is better."
     return value if name == "classification" else cost(name, value)
 
 
 class PruneTrial(Callback):
-    """Tells Optuna what the validation graphs say after each epoch with the full loss, and ends a trial that falls behind.
-    Only of the first attempt: after a restart the epochs would be counted anew."""
+    """Reports the objective on the validation graphs to Optuna after each epoch with the full loss, and ends a trial that falls behind.
+    This applies only to the first attempt, since the count of epochs begins again after a restart."""
 
     def __init__(self, trial, objective: str):
         self.trial, self.objective, self.step = trial, objective, 0
 
     def on_epoch_end(self, state, logs):
-        "TrialPruned where Optuna's pruner says so."
+        "Report the objective; raises TrialPruned if Optuna's pruner decides so."
         import optuna
 
         if state.loss_weight < 1 or state.seed != state.config.seed:
@@ -142,7 +142,7 @@ def reached(
     history: dict,  # as `GIBTrainer.history`
     objective: str,
 ) -> float:  # on the validation graphs
-    "The objective in the epoch that was chosen; ValueError where no epoch was good enough to be chosen."
+    "The objective in the best epoch; ValueError if there is none with a finite objective."
     found = [row[objective] for row in history["epochs"] if row["epoch"] == history["best_epoch"]]
     if not found or found[0] is None:
         raise ValueError(f"expected an epoch with a finite {objective} of the validation graphs (got none)")
@@ -151,7 +151,7 @@ def reached(
 
 @contextlib.contextmanager
 def _optuna():
-    "Optuna, quiet as long as we use it; OSError without it."
+    "A context with Optuna, whose messages are turned off; OSError if it is not installed."
     try:
         import optuna
     except ImportError:
@@ -189,7 +189,7 @@ class _Search:
         self.study = self.make_study(pruner)
 
     def corners(self) -> list[dict]:
-        "The settings at all ends of the space; ValueError for some that cannot work."
+        "The settings at all ends of the space; ValueError if some of them are invalid."
         sizes = {name: axis.values for name, axis in self.axes.items()}
         while math.prod(map(len, sizes.values())) > MOST_CHECKED:
             longest = max(sizes, key=lambda name: len(sizes[name]))
@@ -203,7 +203,7 @@ class _Search:
         return {"dataset": self.name} | self.settings_of(self.fixed | chosen)
 
     def make_study(self, pruner):
-        "The study of this space, these data and this code, as it is in the folder."
+        "The study of this space, data and code, continued from the folder if it is there."
         optuna, storage = self.optuna, None
         if self.folder is not None:
             from optuna.storages.journal import JournalFileBackend
@@ -221,7 +221,7 @@ class _Search:
         return {row["trial"]: row for trial in ended if (row := trial.user_attrs.get("row"))}
 
     def run(self, number: int) -> dict:
-        "Ask for settings, train, tell what was found."
+        "Ask the study for settings, train, and tell it the result."
         import numpy as np
 
         optuna, states = self.optuna, self.optuna.trial.TrialState
@@ -238,7 +238,7 @@ class _Search:
             value, state = objective_cost(self.objective, value), states.COMPLETE
         except optuna.TrialPruned:
             row, state = row | {"state": "pruned"}, states.PRUNED
-        except Exception as error:  # one failed trial must not cost the others
+        except Exception as error:  # one failed trial must not stop the others
             row |= {"state": "failed", "error": f"{type(error).__name__}: {error}"}
         except BaseException:
             self.study.tell(trial, state=state)  # without a row: the next call tries it again
@@ -248,7 +248,7 @@ class _Search:
         return row
 
     def train(self, settings: dict, trial) -> dict:
-        "A row with its history: that of a sweep or an earlier trial with the same settings, or a new one, which is kept."
+        "A row with its history: a stored one from a sweep or an earlier trial with the same settings, or a new one, which is stored."
         from gib_nb.utils.files import write_atomically
 
         path = None
@@ -266,17 +266,17 @@ def search(
     space: dict,  # settings of `GIBConfig`, and "fold", as in `parse_space`
     data="motif",  # a name for `load_dataset`, a `GraphDataset`, or a list of graphs
     folder="search",  # where the study and finished trials are stored and found again; None stores nothing
-    trials: int = 20,  # in all, with those in the folder
+    trials: int = 20,  # in total, with those in the folder
     *,
-    settings_of=dict,  # chosen settings → settings of the training, such as those of a recipe
+    settings_of=dict,  # chosen settings → all settings of the training, such as those of a recipe
     progress: bool = True,  # show a bar with the time left
     compute: bool = True,  # False: only what is in the folder
     pruner=None,  # of Optuna; None: `MedianPruner()`
     root=None,  # folder with published data
-):  # pandas DataFrame: a row for each trial as from `sweep`, with its "trial", "state" and "objective"; attrs["objective"] names that
-    """Search a space of settings by what trials reach on validation graphs; test graphs are measured and choose nothing.
-    The state of a trial is complete, pruned or failed; only the last is tried again by the next call. Stopped at any
-    time, it goes on with the same call. OSError without Optuna; ValueError for a space that cannot work, before anything is trained."""
+):  # pandas DataFrame: a row for each trial as from `sweep`, with its "trial", "state" and "objective"; attrs["objective"] is the name of the objective
+    """Search a space of settings by the results of trials on validation graphs; test graphs are measured but not used to choose.
+    The state of a trial is complete, pruned or failed; the next call tries only failed ones again. After an interruption, the
+    same call continues. OSError without Optuna; ValueError for an invalid space, before anything is trained."""
     from tqdm.auto import tqdm
 
     from gib_nb.data.validate import warn_of_unused_fields
@@ -300,8 +300,8 @@ def search(
 
 def best_trial(
     table,  # from `search`
-):  # its row, as a Series; None where no trial was completed
-    "The trial with the best objective on validation graphs among those that did not collapse, or among all that were completed."
+):  # its row, as a Series; None if no trial was completed
+    "The completed trial with the best objective on validation graphs, among those that did not collapse or, if all did, among all."
     complete = table[table["state"] == "complete"] if len(table) else table
     if not len(complete):
         return None

@@ -1,1 +1,1 @@
-"""What explanations are worth, and those of molecules, of attention and of PyG."""
+"""Explanations: of molecules, by attention and by PyG, and how they are scored and audited."""

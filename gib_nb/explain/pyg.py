@@ -23,7 +23,7 @@ from ..train.trainer import GIBTrainer
 
 # %% ../../nbs/46_explain_pyg.ipynb #3c61bace
 class GraphPredictor(nn.Module):
-    "The prediction of a trainer's model as a module (x, edge_index, batch, edge_attr, edge_weight) → [N, C]: logits, or values. What the edges carry is used where the trainer's networks were trained with it."
+    "The prediction of a trainer's model as a module (x, edge_index, batch, edge_attr, edge_weight) → [N, C]: logits or values. Edge features and weights are used if the networks were trained with them."
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class GraphPredictor(nn.Module):
         self.gib, self.whole, self.spec = trainer._fitted(), whole, trainer.spec
 
     def train(self, mode: bool = True) -> "GraphPredictor":
-        "Nothing: the model is the trainer's, and a prediction neither trains it nor moves its statistics. PyG's `Explainer` would call this after each explanation."
+        "Does nothing: a prediction must neither train the trainer's model nor change its statistics. PyG's `Explainer` calls this after each explanation."
         return self
 
     def forward(
@@ -56,13 +56,13 @@ class GraphPredictor(nn.Module):
 
 
 def _edges_for(spec: DataSpec, edge_index: Tensor, **given) -> dict[str, Tensor]:
-    "What the networks of a spec get of the edges; ValueError where it is missing or of another shape than in training."
+    "The edge inputs of the networks of a spec; ValueError if they are missing or of another shape than in training."
     graph = Data(edge_index=edge_index, **{name: given.get(name) for name in EDGE_FIELDS})
     return {name: edge_values(graph, name, 0, spec.edge_channels) for name in spec.edge_fields}
 
 # %% ../../nbs/46_explain_pyg.ipynb #a7e9dbe8
 class GIBExplainer(ExplainerAlgorithm):
-    "Explains the `GraphPredictor` of a trainer, or, for a trainer with a `model` to explain, that model; NotFittedError for an untrained one."
+    "Explains the `GraphPredictor` of a trainer, or, for a trainer with a `model` to explain, that model; NotFittedError for an untrained trainer."
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class GIBExplainer(ExplainerAlgorithm):
 # %% ../../nbs/46_explain_pyg.ipynb #c7ecab34
 @patch
 def reason(self: GIBExplainer) -> str:
-    "Why the connected settings cannot be served; empty when they can."
+    "Why the connected settings are not supported; empty if they are."
     mode = ModelMode.regression if self.trainer.spec.task == "regression" else ModelMode.multiclass_classification
     wanted = {
         "task_level": (self.model_config.task_level, ModelTaskLevel.graph),
@@ -125,11 +125,11 @@ def forward(self: GIBExplainer, model, x, edge_index, *, target, index=None, **k
             f"(got {type(model).__name__}); to explain another, fit GIBTrainer(model=model)"
         )
     if index is not None:
-        raise ValueError(f"expected index=None, the explanation is of a graph and not of one output (got {index})")
+        raise ValueError(f"expected index=None, since a graph is explained and not one of its outputs (got {index})")
     if x.dim() != 2 or x.size(1) != trainer.spec.in_channels:
         raise ValueError(
             f"expected x with {trainer.spec.in_channels} columns, as in training (got {list(x.shape)}); "
-            "trainer.spec.prepare makes degree features"
+            "trainer.spec.prepare creates degree features"
         )
     edges = _edges_for(trainer.spec, edge_index, **kwargs)
     with evaluation_mode(trainer.model):

@@ -54,7 +54,7 @@ DRUGS = {
 def mutag(
     root=None,  # folder with published data
 ):  # `GraphDataset`, and a list of PyG `Data`
-    "MUTAG without the shown graphs, and those: three of each class, of a middling size."
+    "MUTAG without the drawn graphs, and the drawn graphs: three of medium size from each class."
     from gib_nb.data.datasets import load_dataset
 
     graphs = load_dataset("MUTAG", root=root).graphs
@@ -67,7 +67,7 @@ def task_data(
     name: str,  # a name from `TASKS`
     seed: int,  # of generated graphs and of the split
     root=None,
-):  # GraphDataset, 70 % for training, 10 % for validation, 20 % for the test
+):  # GraphDataset, 70 % for training, 10 % for validation, 20 % for testing
     "The graphs that a model is trained and tested on."
     from gib_nb.data.datasets import molecule_dataset
     from gib_nb.data.graph_dataset import make_dataset
@@ -100,7 +100,7 @@ def shown_graphs(name: str, root=None) -> list:  # six PyG `Data`
 
 # %% ../../nbs/explorers/beta.ipynb #6f9026ac
 def picture(graph, name: str, number: int) -> dict:
-    "Edges, places, letters, truth, label and caption of a graph, as plain numbers and texts."
+    "Edges, positions, atom symbols, true nodes, label and title of a graph, as plain numbers and text."
     from gib_nb.report.figures import graph_layout
 
     edges = [[i, j] for i, j in graph.edge_index.T.tolist() if i < j]
@@ -126,7 +126,7 @@ def picture(graph, name: str, number: int) -> dict:
 
 # %% ../../nbs/explorers/beta.ipynb #d0b17dc5
 def beta_trial(task: str, beta: float, seed: int, root=None, **settings) -> dict:
-    "Train at one β, measure, and read the probabilities and predictions for the shown graphs."
+    "Train at one β, measure, and compute the node masks and predictions of the drawn graphs."
     import warnings
 
     from gib_nb.experiments.sweep import measure_run
@@ -134,7 +134,7 @@ def beta_trial(task: str, beta: float, seed: int, root=None, **settings) -> dict
 
     data = task_data(task, seed, root)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what they say is in the row
+        warnings.simplefilter("ignore")  # the row records what they say
         trainer = GIBTrainer(beta=beta, seed=seed, **CONFIG | settings).fit(
             data.train, valid=data.valid, progress=False
         )
@@ -149,7 +149,7 @@ def beta_trial(task: str, beta: float, seed: int, root=None, **settings) -> dict
 
 
 def trivial(data) -> dict:
-    "The score of a constant on the test graphs, and H(Y) there (None for numbers)."
+    "The score of a constant prediction on the test graphs, and H(Y) of their labels (None for regression)."
     train, test = (data.labels[data.split[part]] for part in ("train", "test"))
     if data.task == "regression":
         return {
@@ -195,7 +195,7 @@ def build_sweep(
 
 # %% ../../nbs/explorers/beta.ipynb #60c74ef0
 def place_of(beta: float) -> float:
-    "Where β stands on the axis: its logarithm, and 0 at the left of the others."
+    "The position of β on the axis: its logarithm, and for 0 a place to the left of all others."
     return math.log10(beta) if beta else -3.75
 
 
@@ -294,9 +294,9 @@ def measure_strip(
     betas: list,
     beta: float,
     names: dict,  # measure -> title
-    constant: float,  # score of a constant
+    constant: float,  # score of a constant prediction
 ):  # plotly figure
-    "Small pictures side by side, mean ± standard deviation over seeds; the current β is the red line."
+    "Small plots side by side, mean ± standard deviation over seeds; the red line marks the current β."
     x, share, gap = [place_of(beta) for beta in betas], 1 / len(names), 0.05
     traces, axes, notes, shapes = [], {}, [], []
     for k, (name, title) in enumerate(names.items()):
@@ -325,16 +325,16 @@ def graph_picture(drawn: dict, p: np.ndarray, beta: float, said: str) -> str:
         title=f"{drawn['title']} at β = {beta:g}",
         size=(560, 270),
     )
-    outline = " Black outline: the true motif." if drawn["true_nodes"] else ""
+    outline = " Black outlines mark the true motif." if drawn["true_nodes"] else ""
     caption = (
-        f"{drawn['title']}, truth: {drawn['label']}. {said}. The darker a node, the more likely it is in G_sub; "
-        f"{int((p > 0.5).sum())} of {len(p)} are above ½.{outline}"
+        f"{drawn['title']}, label: {drawn['label']}. {said}. The darker a node, the larger its probability of being in G_sub. "
+        f"{int((p > 0.5).sum())} of {len(p)} nodes are above ½.{outline}"
     )
     return f'{svg}<div class="gib-note">{html.escape(caption)}</div>'
 
 # %% ../../nbs/explorers/beta.ipynb #db56da18
 def train_live(task: str, beta: float, report, seed: int = 100, **settings):
-    "Train a model, report each batch; returns the trainer. Stop ends it within a batch."
+    "Train a model and report after each batch; returns the trainer. Stop ends it within one batch."
     from gib_nb.train.config import configure
     from gib_nb.train.trainer import GIBTrainer
 
@@ -357,7 +357,7 @@ def train_live(task: str, beta: float, report, seed: int = 100, **settings):
 
 # %% ../../nbs/explorers/beta.ipynb #5ed7984b
 def live_figure(steps: list, config):
-    "Curves of a training under way, averaged over the batches of each epoch."
+    "Curves of a running training, averaged over the batches of each epoch."
     from gib_nb.train.config import lengths_of
 
     epochs = sorted({step["epoch"] for step in steps})
@@ -402,13 +402,22 @@ _CONTROLS = (
         tuple(TASKS),
         kind="dropdown",
         format=TASKS.get,
-        help="The task that the models were trained on.",
+        help="Choose the task that the models were trained on.",
     ),
     Control(
-        "graph", "graph", (1, 2, 3, 4, 5, 6), kind="dropdown", help="One of six graphs that no model was trained on."
+        "graph",
+        "graph",
+        (1, 2, 3, 4, 5, 6),
+        kind="dropdown",
+        help="Choose one of six graphs that no model was trained on.",
     ),
     Control(
-        "beta", "β", BETAS, 0.1, format="{:g}".format, help="Weight of L_MI, the estimate of I(G;G_sub), in the loss."
+        "beta",
+        "β",
+        BETAS,
+        0.1,
+        format="{:g}".format,
+        help="Set the weight of L_MI, the estimate of I(G;G_sub), in the loss.",
     ),
     Control(
         "seed",
@@ -416,7 +425,7 @@ _CONTROLS = (
         ("all", *SEEDS),
         kind="dropdown",
         format=lambda seed: "mean of all" if seed == "all" else f"only seed {seed}",
-        help="Whether the drawing shows the mean over the seeds or one model.",
+        help="Choose whether the drawing shows the mean over the seeds or one model.",
     ),
 )
 
@@ -425,23 +434,24 @@ class BetaExplorer(Explorer):
     "Selected subgraph, prediction and information at each β, on three data sets, from a shipped sweep over β and seeds."
 
     title = "β, the weight of the information term"
-    hint = "the β at which the score falls to that of a constant, and on molecules the subgraph that shrinks well before that."
-    counterexample = (
-        "that a larger β always gives a smaller estimate of I(G;G_sub): look at the bands, and at the largest β."
-    )
+    hint = "The panels show models that were trained at each β. Move β and find the value at which the score falls to that of a constant prediction (dashed). On molecules, the selected subgraph shrinks well before that."
+    counterexample = "Do not expect a larger β always to give a smaller estimate of I(G;G_sub). Compare the error bars in the information plane, and look at the largest β."
     asset = "beta"
     controls = _CONTROLS
-    layout = (("graph", "plane"), ("measures",))
+    layout = (("graph", "plane"),)
+    advanced = (("measures",),)
     on_site = ("beta", "graph", "dataset")
-    train_help = "Trains on the chosen data at the chosen β with a new seed, on this computer; some seconds."
+    train_help = (
+        "Train on the selected data at the current β with a new seed, on this computer. This takes some seconds."
+    )
 
     @property
     def found(self) -> dict:
-        "The part of the sweep that belongs to the chosen data."
+        "The part of the sweep that belongs to the selected data."
         return self.data["tasks"][self.dataset]
 
     def chosen(self, table):
-        "Entries at the current β, of all seeds or of the one that is chosen."
+        "Entries at the current β, of all seeds or of the selected one."
         row = table[self.data["betas"].index(self.beta)]
         return row if self.seed == "all" else [row[self.data["seeds"].index(self.seed)]]
 
@@ -469,9 +479,9 @@ def panel_plane(self: BetaExplorer):
 def panel_measures(self: BetaExplorer):
     score = "R² on test graphs" if self.dataset == "molecules" else "accuracy on test graphs"
     names = {
-        "score": f"{score} (dashed: a constant)",
+        "score": f"{score} (dashed: constant)",
         "selected_fraction": "fraction of nodes selected",
-        "components": "components",
+        "components": "connected components",
         "connectivity": "L<sub>con</sub>",
     }
     constant = mean_std([seed["constant"] for seed in self.found["trivial"]])[0]
@@ -480,7 +490,7 @@ def panel_measures(self: BetaExplorer):
 # %% ../../nbs/explorers/beta.ipynb #dfa85d14
 @patch(cls_method=True)
 def build(cls: BetaExplorer, small=False, jobs=1, progress=True, folder=None, root=None) -> dict:
-    "Train all models anew (50 for each data set); `small` trains two on motif graphs, for a few epochs."
+    "Train all models again (50 for each data set); `small` trains two on motif graphs, for a few epochs."
     few = (
         dict(betas=(0.0, 0.1), seeds=(0,), tasks=("motif",), epochs=3, pretrain_epochs=1, rampup_epochs=1)
         if small

@@ -19,10 +19,10 @@ from ..report.figures import BLUE, GRAY, GREEN, ORANGE, PURPLE, RED, figure
 METHODS = {  # color, and what it does
     "GIN+GIB, edge prior": (
         BLUE,
-        "a GIB with an edge prior from link prediction: hidden edges are told from random pairs",
+        "a GIB with an edge prior from link prediction, which learns to distinguish hidden edges from random pairs",
     ),
-    "GCN+GIB": (ORANGE, "the paper's scheme, on the line graph"),
-    "low degree": (GREEN, "ranks edges between atoms with few neighbors first, and learns nothing"),
+    "GCN+GIB": (ORANGE, "the paper's method, on the line graph"),
+    "low degree": (GREEN, "ranks edges between atoms with few neighbors first, without training"),
     "random": (GRAY, "a random order of the edges"),
 }
 
@@ -45,7 +45,7 @@ def judged(method: str, seed: int, graphs: int | None = None, epochs: int = 60) 
     lines = with_priors(data, edge_priors(data, seed=seed)) if learned else line_graphs(data)
     if "GIB" in method:
         with warnings.catch_warnings(), single_thread():
-            warnings.simplefilter("ignore")  # of a collapse: it can be seen
+            warnings.simplefilter("ignore")  # about a collapse, which shows in the scores
             trainer = GIBTrainer(**method_config(method, epochs), seed=seed).fit(
                 lines.train, valid=lines.valid, progress=False
             )
@@ -65,7 +65,7 @@ def judged(method: str, seed: int, graphs: int | None = None, epochs: int = 60) 
 
 # %% ../../nbs/explorers/edges.ipynb #a749bdd9
 def drawing(graph, line) -> dict:
-    "Places of the nodes by the real edges, and the ends of all edges."
+    "Positions of the nodes, laid out by the real edges, and the ends of all edges."
     from gib_nb.report.figures import graph_layout
 
     ends = line.ends[line.node_mask > 0.5].tolist()
@@ -75,7 +75,7 @@ def drawing(graph, line) -> dict:
 def build_judgments(
     methods=tuple(METHODS), seeds=SEEDS, graphs=None, epochs=60, jobs=1, progress=True, folder=None
 ) -> dict:
-    "The content of the asset: of each seed the graphs and the truth once, of each method its numbers."
+    "The content of the asset: for each seed, the graphs and real edges once, and the scores of each method."
     rows = require_success(
         run_trials(
             judged, grid(method=list(methods), seed=list(seeds), graphs=graphs, epochs=epochs), folder, jobs, progress
@@ -163,7 +163,7 @@ def graph_figure(drawn: dict, real: list, selected: np.ndarray):
 
 # %% ../../nbs/explorers/edges.ipynb #69bbaa79
 def curve_figure(judged: dict, chosen: str, number: int):
-    "Precision against recall of all methods, the present choice marked."
+    "Precision against recall for all methods, with the current choice marked."
     all_edges = float(judged[chosen]["precision"][-1])
     level = dict(type="line", x0=0, x1=1, y0=all_edges, y1=all_edges, line=dict(color="#444", dash="dot", width=1))
     look = dict(showarrow=False, font=dict(color="#444"), bgcolor="rgba(255,255,255,.8)")
@@ -203,38 +203,38 @@ def _curve_traces(judged, chosen, number) -> list[dict]:
 
 # %% ../../nbs/explorers/edges.ipynb #5b5cdc09
 _CONTROLS = (
-    Control("method", "method", tuple(METHODS), kind="dropdown", help="The method whose scores rank the edges."),
+    Control("method", "method", tuple(METHODS), kind="dropdown", help="Choose the method whose scores rank the edges."),
     Control(
         "ratio",
         "edges selected",
         tuple(k / 20 for k in range(1, 21)),
         0.7,
         format="{:.0%}".format,
-        help="Of all edges of all test molecules, those with the highest scores.",
+        help="Set the selected fraction of all edges of all test molecules, highest scores first.",
     ),
     Control(
         "molecule",
         "molecule",
         tuple(range(SHOWN)),
         format=lambda number: str(number + 1),
-        help="One of the test molecules.",
+        help="Choose one of the test molecules.",
     ),
     Control(
         "seed",
         "noise",
         SEEDS,
         format=lambda seed: str(seed + 1),
-        help="Other random edges, another split, other weights.",
+        help="Change the random edges, the split and the initial weights.",
     ),
 )
 
 # %% ../../nbs/explorers/edges.ipynb #99f38302
 class EdgesExplorer(Explorer):
-    "Noisy molecules, and which edges to select; `judgment(method)` holds a method's curve."
+    "Molecules with added edges, and which edges to select; `judgment(method)` holds a method's curve."
 
     title = "Which bonds are real?"
-    hint = "the gray curve is a random choice. Compare each method with it and with low degree; how many edges to select is your decision, not the method's."
-    counterexample = "the paper's scheme above low degree, which learns nothing, under any of the three noises."
+    hint = "Each method ranks all edges, real bonds and random ones. Move the fraction of selected edges and follow the ring on the curve of the method. Compare each method with the random order (gray) and with low degree (green). How many edges to select is your decision, not the method's."
+    counterexample = "You should not find the paper's method above low degree, which needs no training, under any of the three noises."
     asset = "edges"
     controls = _CONTROLS
     layout = (("graph", "curve"), ("words",))
@@ -245,12 +245,12 @@ class EdgesExplorer(Explorer):
         return self.data["runs"][str(self.seed)]
 
     def judgment(self, method: str) -> dict:
-        "Precision, recall and ROC-AUC of a method under the present noise."
+        "Precision, recall and ROC-AUC of a method under the current noise."
         return judgment(self.run["values"][method], self.run["real"])
 
     @property
     def number(self) -> int:
-        "So many edges are selected, over all test molecules."
+        "The number of selected edges over all test molecules."
         return max(1, round(self.ratio * sum(map(len, self.run["real"]))))
 
 # %% ../../nbs/explorers/edges.ipynb #6115c85b
@@ -269,13 +269,13 @@ def panel_curve(self: EdgesExplorer):
 def panel_words(self: EdgesExplorer):
     found, at = self.judgment(self.method), self.number - 1
     return (
-        f'<p class="gib-note"><b>{self.method}</b>: {METHODS[self.method][1]}. Over all test molecules: precision <b>{found["precision"][at]:.3f}</b>, recall <b>{found["recall"][at]:.3f}</b>; '
-        f"ROC-AUC <b>{found['auc']:.3f}</b> (½: a random order).</p>"
+        f'<p class="gib-note"><b>{self.method}</b>: {METHODS[self.method][1]}. Over all test molecules, precision is <b>{found["precision"][at]:.3f}</b> and recall is <b>{found["recall"][at]:.3f}</b>. '
+        f"ROC-AUC is <b>{found['auc']:.3f}</b> (½ for a random order).</p>"
     )
 
 
 @patch(cls_method=True)
 def build(cls: EdgesExplorer, small=False, jobs=1, progress=True, folder=None) -> dict:
-    "Train the GIBs anew, two minutes on two cores; `small` does almost nothing."
+    "Train the GIBs again, in two minutes on two cores; `small` trains for two epochs on 40 graphs."
     few = dict(seeds=(0,), graphs=40, epochs=2) if small else {}
     return build_judgments(jobs=jobs, progress=progress, folder=folder, **few)

@@ -13,6 +13,7 @@ import threading
 from ..train.migrate import settings_of_before
 from ..utils.files import read_asset
 from .control import Control
+from .registry import CLASSES, QUESTIONS
 from .task import BackgroundTask
 
 
@@ -30,9 +31,11 @@ class Explorer:
 
     title = ""  # a few words
     hint = ""  # one sentence: what to look for
+    introduced = True  # whether the question is shown
     counterexample = ""  # one sentence: what would be surprising
     controls = ()  # of `Control`
     layout = ()  # rows of panel names; for each NAME there is a method panel_NAME() -> plotly figure or HTML
+    advanced = ()  # further rows, folded until they are opened
     on_site = ()  # names of the controls that move on a page of the site, the most important first; (): all. They are as many as the page has room for
     asset = None  # name of the shipped result that `data` reads
     train = None  # a method train(report) gives the view a button "Train live"; see `BackgroundTask`
@@ -43,6 +46,11 @@ class Explorer:
         self.live = BackgroundTask(self.train, self._live_changed) if self.train else None
         self.__dict__.update({control.name: control.default for control in self.controls})
         self.restore(values)
+
+    @property
+    def question(self) -> str:
+        "What can be found out with it, one sentence; empty for an explorer that is not registered."
+        return QUESTIONS.get(CLASSES.get(type(self).__name__), "") if self.introduced else ""
 
     @property
     def data(self) -> dict:
@@ -93,7 +101,7 @@ class Explorer:
 
     def panels(self) -> dict:  # name -> plotly figure or HTML
         "All panels for the present values."
-        return {name: self.panel(name) for row in self.layout for name in row}
+        return {name: self.panel(name) for row in (*self.layout, *self.advanced) for name in row}
 
     def panel(self, name: str):  # plotly figure or HTML
         "One panel for the present values."
@@ -101,16 +109,16 @@ class Explorer:
 
     def select(self, *names: str, exclude=()):
         "The same explorer with some of its panels, to draw attention to them, and without some of its controls; ValueError for others. What it says of itself beforehand is about all panels, and goes too."
-        every = [name for row in self.layout for name in row]
+        every = [name for row in (*self.layout, *self.advanced) for name in row]
         if not names or set(names) - set(every):
             raise ValueError(
                 f"expected some of the panels {', '.join(every)} (got {', '.join(map(str, names)) or 'none'})"
             )
-        rows = (tuple(name for name in row if name in names) for row in self.layout)
-        self.layout = tuple(row for row in rows if row)
+        rows = (tuple(name for name in row if name in names) for row in (*self.layout, *self.advanced))
+        self.layout, self.advanced = tuple(row for row in rows if row), ()
         hidden = [self.control(name) for name in exclude]
         self.controls = tuple(control for control in self.controls if control not in hidden)
-        self.hint = self.counterexample = ""
+        self.introduced, self.hint, self.counterexample = False, "", ""
         return self
 
     def figure(self, name: str | None = None):

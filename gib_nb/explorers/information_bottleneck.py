@@ -23,7 +23,7 @@ from ..report.figures import BLUE, GRAY, GREEN, ORANGE, RED, figure, shade
 
 # %% ../../nbs/explorers/information_bottleneck.ipynb #bed5fd36
 def noisy_bit(flip: float) -> np.ndarray:
-    "A fair bit and its copy, flipped with a probability."
+    "The joint table of a fair bit and its copy, which is flipped with probability `flip`."
     return np.array([[1 - flip, flip], [flip, 1 - flip]]) / 2
 
 
@@ -52,36 +52,36 @@ SYMPTOMS = {
 }
 
 # %% ../../nbs/explorers/information_bottleneck.ipynb #2fe6a3b2
-TABLES = {  # words, rows, columns, joint table, story
+TABLES = {  # title, rows, columns, joint table, story
     "bit": (
         "six messages: one noisy bit",
         ["zero", "nil", "no", "one", "yes", "aye"],
         ["0", "1"],
         np.repeat(noisy_bit(0.1), 3, axis=0) / 3,
-        "Six messages, three for each value of a bit that is flipped one time in ten. One split, below (1 − 2·0.1)² = 0.64; three messages for "
-        "the same thing are never told apart, though X alone has log 6 nats.",
+        "There are six messages, three for each value of a bit that is flipped one time in ten. The only split is below (1 − 2·0.1)² = 0.64. Messages "
+        "with the same meaning are never separated, although the entropy of X is log 6 nats.",
     ),
     "bits": (
         "three noisy bits",
         BITS,
         BITS,
         np.kron(np.kron(noisy_bit(0.05), noisy_bit(0.15)), noisy_bit(0.3)),
-        "Three fair bits, flipped with probabilities 0.05, 0.15 and 0.3. A bit is bought below (1 − 2p)²: 0.81, 0.49, 0.16.",
+        "Three fair bits are flipped with probabilities 0.05, 0.15 and 0.3. A bit enters T below β = (1 − 2p)²: 0.81, 0.49, 0.16.",
     ),
     "words": (
         "words and topics",
         list(WORDS),
         ["sport", "politics", "science"],
         np.array([*WORDS.values()]) / np.sum([*WORDS.values()]),
-        "How often a word stands in a text of each topic (invented counts). The topics come first, shades within a topic much later.",
+        "The table counts how often a word occurs in texts on each topic (invented counts). The topics separate first, differences within a topic much later.",
     ),
     "symptoms": (
         "symptoms and illnesses",
         list(SYMPTOMS),
         ["none", "cold", "flu", "measles"],
         np.array([*SYMPTOMS.values()]) / np.sum([*SYMPTOMS.values()]),
-        "Symptoms and illnesses (invented counts of 1,003 people). The first split comes far above the squared maximal correlation: the rarest "
-        "row says so much that a tiny cluster, far from all others, pays early.",
+        "The table counts symptoms and illnesses (invented counts of 1,003 people). The first split comes far above the squared maximal correlation. The rarest "
+        "row is so informative that a tiny cluster, far from all others, pays off early.",
     ),
 }
 
@@ -92,7 +92,7 @@ GRID = np.arange(101) / 100
 
 @dataclasses.dataclass(frozen=True)
 class Split:
-    "A change of the number of clusters on the way down from β = 1: at `beta` there are still `before`, 0.01 lower there are `after`."
+    "A change of the number of clusters on the way down from β = 1: there are `before` at `beta`, and `after` at 0.01 lower."
 
     beta: float
     complexity: float  # I(X;T) at `beta`, nats
@@ -118,7 +118,7 @@ def splits_of(curve: BottleneckCurve) -> list:  # of `Split`
 # %% ../../nbs/explorers/information_bottleneck.ipynb #838f355a
 @dataclasses.dataclass(frozen=True, eq=False)
 class TablePath:
-    "A table with names, its bottleneck for every β of the grid, and the splits."
+    "A table with names, its information bottleneck for every β of the grid, and the splits."
 
     rows: list
     columns: list
@@ -128,7 +128,7 @@ class TablePath:
 
     @classmethod
     def of(cls, rows, columns, joint, story):
-        "Compute the path of a table p(x, y); ValueError when it is none."
+        "Compute the path of a table p(x, y); ValueError when it is not a probability table."
         curve = information_bottleneck(joint, GRID)
         return cls(rows, columns, story, curve, splits_of(curve))
 
@@ -141,15 +141,15 @@ def table_path(name: str) -> TablePath:
 
 # %% ../../nbs/explorers/information_bottleneck.ipynb #f9f2502d
 def percent(p: float) -> str:
-    "A probability in percent, with a digit after the point where it is small."
+    "A probability in percent, with one decimal where it is small."
     return f"{p + 1e-6:.0%}" if p >= 0.0995 or p == 0 else f"{p:.1%}"  # so that equal probabilities look equal
 
 
 def cells(
-    probabilities,  # of a line of the table
-    color: str,  # of a certain one
+    probabilities,  # of one row
+    color: str,  # of probability 1
 ) -> str:  # HTML
-    "Colored cells with percent in them, nothing where it rounds to 0."
+    "Colored cells with percentages, empty where they round to 0."
     return "".join(
         f'<td title="{p:.1%}" style="background:{shade(p, color)}{";color:#fff" if p > 0.6 and color == BLUE else ""}">{round(100 * p) or ""}</td>'
         for p in probabilities
@@ -171,13 +171,13 @@ def clusters_table(path: TablePath, beta: float) -> str:  # HTML
     )
     return (
         f'<div style="overflow-x:auto"><table class="gib-grid" style="min-width:{8 + 1.7 * (m + most):.0f}em"><tr><th style="width:7.5em">row <i>p(x)</i></th>'
-        f'<th colspan="{m}">the table: p(y|x), percent</th><th style="width:1em"></th><th colspan="{most}">clusters: p(t|x); below <i>p(t)</i></th></tr>'
+        f'<th colspan="{m}">the table: p(y|x), percent</th><th style="width:1em"></th><th colspan="{most}">clusters: p(t|x), percent; last row: <i>p(t)</i></th></tr>'
         f"{lines}<tr><th></th>{columns}<td></td>{clusters}</tr></table></div>"
     )
 
 # %% ../../nbs/explorers/information_bottleneck.ipynb #faea7912
 def curve_figure(path: TablePath, beta: float):
-    "Relevance against complexity with both limits, splits, and the current point with its tangent."
+    "Relevance against complexity, with both limits, the splits, and the current point with its tangent."
     most, all_of_it = entropy(path.curve.joint.sum(1)), mutual_information(path.curve.joint)
     return figure(
         _plane_traces(path, most, all_of_it),
@@ -225,7 +225,7 @@ def _plane_traces(path, most, all_of_it) -> list[dict]:
 
 # %% ../../nbs/explorers/information_bottleneck.ipynb #87b114fa
 def _plane_shapes(here, beta, most) -> list[dict]:
-    "The end of the axis, the tangent of slope β, and a ring around the current point."
+    "The line at H(X), the tangent of slope β, and a ring around the current point."
     ends = np.array([max(here.complexity - 0.3 * most, 0), min(here.complexity + 0.3 * most, most)])
     low, high = round_json(here.relevance + beta * (ends - here.complexity))
     left, right = round_json(ends)
@@ -238,7 +238,7 @@ def _plane_shapes(here, beta, most) -> list[dict]:
 
 def _plane_notes(most, all_of_it) -> list[dict]:
     note = dict(showarrow=False, font=dict(color="#444444"), yanchor="bottom")
-    legend = "◆ a split, and the clusters after it<br>red line: slope β"
+    legend = "◆ split, with the clusters after it<br>red line: slope β"
     right = dict(x=most, xanchor="right", yref="paper")
     return [
         note | right | dict(y=1, text=f"H(X) = {most:.2f}"),
@@ -248,7 +248,7 @@ def _plane_notes(most, all_of_it) -> list[dict]:
 
 # %% ../../nbs/explorers/information_bottleneck.ipynb #7a7c43e2
 def path_figure(path: TablePath, beta: float):
-    "Both informations against β, and the number of clusters; dotted lines are the splits, the red line is the current β."
+    "Complexity and relevance against β, and the number of clusters; dotted lines mark the splits, the red line the current β."
     most = int(path.curve.clusters.max())
     axis = dict(title=dict(text="β"), gridcolor="#eeeeee", zeroline=False, range=[-0.01, 1.01])
     return figure(
@@ -293,7 +293,7 @@ def _path_titles() -> list[dict]:
 
 # %% ../../nbs/explorers/information_bottleneck.ipynb #3a9cd097
 def numbers(path: TablePath, beta: float) -> str:
-    "HTML: the informations at β, their limits, the splits, and what the table is about."
+    "HTML: complexity and relevance at β, their limits, the splits, and a description of the table."
     curve, here = path.curve, path.curve.at(beta)
     most, all_of_it = entropy(curve.joint.sum(1)), mutual_information(curve.joint)
     of = lambda part, whole, name: f" ({part / whole:.0%} of {name})" if whole > 1e-12 else ""
@@ -315,7 +315,7 @@ def own_path(
     rows=None,  # names of the rows; None: x1, x2, …
     columns=None,  # names of the columns; None: y1, y2, …
 ) -> TablePath:
-    "The path of a table that is not among `TABLES`; ValueError when it is none, or too large."
+    "The path of a table that is not among `TABLES`; ValueError when it is not a probability table, or too large."
     joint = np.asarray(joint, dtype=float)
     if joint.ndim != 2 or max(joint.shape) > 16:
         raise ValueError(f"expected a table with at most 16 rows and 16 columns (got an array of shape {joint.shape})")
@@ -331,11 +331,11 @@ def own_path(
 
 # %% ../../nbs/explorers/information_bottleneck.ipynb #298ec253
 class InformationBottleneckExplorer(Explorer):
-    "The exact information bottleneck of a small table: soft clusters, the curve, and its splits; `joint` adds a table p(x, y) of one's own."
+    "The exact information bottleneck of a small table: soft clusters, the curve, and its splits; `joint` adds a table p(x, y) of your own."
 
     title = "The information bottleneck of a table"
-    hint = "at β = 1 all rows are in one cluster; as β falls, clusters split at certain values (diamonds), the most informative difference first."
-    counterexample = "a point above the dotted bound, a curve that bends upwards, or relevance that falls as β falls: none can occur."
+    hint = "The first panel shows a table and the clusters of its rows. At β = 1 all rows are in one cluster. Lower β and watch the clusters split at certain values (diamonds), the most informative difference first."
+    counterexample = "You should not find a point above the dotted bound, a curve that bends upward, or relevance that falls as β falls. None of these can occur."
     controls = (
         Control(
             "table",
@@ -344,7 +344,7 @@ class InformationBottleneckExplorer(Explorer):
             "bits",
             kind="dropdown",
             format=lambda name: TABLES[name][0] if name in TABLES else "a table of your own",
-            help="X in the rows, Y in the columns.",
+            help="Choose a table with X in the rows and Y in the columns.",
         ),
         Control(
             "beta",
@@ -352,10 +352,11 @@ class InformationBottleneckExplorer(Explorer):
             BETAS,
             0.4,
             format="{:.2f}".format,
-            help="Weight of the complexity I(X;T) against the relevance I(Y;T).",
+            help="Set the weight of the complexity I(X;T) against the relevance I(Y;T).",
         ),
     )
-    layout = (("clusters", "curve"), ("path", "numbers"))
+    layout = (("clusters", "curve"),)
+    advanced = (("path", "numbers"),)
     on_site = ("beta", "table")
 
     def __init__(self, joint=None, rows=None, columns=None, **values):
@@ -368,7 +369,7 @@ class InformationBottleneckExplorer(Explorer):
 # %% ../../nbs/explorers/information_bottleneck.ipynb #2f891721
 @patch(as_prop=True)
 def path(self: InformationBottleneckExplorer) -> TablePath:
-    "The table in view and its bottleneck."
+    "The current table and its information bottleneck."
     return self.own if self.table == "own" else table_path(self.table)
 
 

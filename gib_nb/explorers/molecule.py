@@ -71,7 +71,7 @@ def level_choice(
     bins: int = 20,
     seed: int = 0,
 ):  # sorted positions in values
-    "Choose values so that the histogram is as flat as they allow: from each bin the same number, or all there are."
+    "Choose values so that their histogram is as flat as possible: from each bin the same number, or all there are."
     import numpy as np
 
     values = np.asarray(values)
@@ -108,7 +108,7 @@ def level_dataset(
     smiles: list,  # candidates
     number: int = 8000,  # to take
     seed: int = 0,  # of the choice and of the split
-):  # GraphDataset with the oracle's values, 80 % for training, 10 % for validation, 10 % for the test
+):  # GraphDataset with the oracle's values, 80 % for training, 10 % for validation, 10 % for testing
     "Molecules over the whole range of a property."
     from gib_nb.chem.properties import property_oracle
     from gib_nb.chem.smiles import molecule_to_data
@@ -168,7 +168,7 @@ def prediction_figures(
     data,  # `GraphDataset`
     part: str = "test",
 ) -> dict:  # method -> "r2", "spearman" (None for a constant), "error" (mean absolute)
-    "The model, the mean of the training values, and a ridge regression on mean atom features."
+    "Scores of the model, of the mean training value, and of a ridge regression on mean atom features."
     import numpy as np
     from scipy.stats import spearmanr
     from sklearn.linear_model import Ridge
@@ -208,7 +208,7 @@ SEEDS = (0, 1, 2)
 
 
 def train_one(data, progress: bool = True, **settings):
-    "A `GIBTrainer` with `SETTINGS`, trained; collapse stands in the trainer instead of in a warning."
+    "A fitted `GIBTrainer` with `SETTINGS`; the trainer records a collapse, and no warning is given."
     import warnings
 
     from gib_nb.train.collapse import CollapseWarning
@@ -226,7 +226,7 @@ def train_models(
     progress: bool = True,
     **settings,  # of `GIBConfig`, over `SETTINGS`
 ):  # best `GIBTrainer`, and a record for its file
-    "Train a model per seed, choose by the fragments of validation molecules among those that did not collapse, measure on test molecules."
+    "Train a model per seed, choose among those that did not collapse by the fragments of validation molecules, and measure on test molecules."
     from gib_nb.chem.properties import property_oracle
 
     oracle = property_oracle(name)
@@ -260,7 +260,7 @@ def _data_record(data) -> dict:
 def write_model(
     path,  # of the file
     trainer,  # fitted `GIBTrainer`
-    record: dict,  # plain JSON, kept beside config and spec
+    record: dict,  # plain JSON, stored with config and spec
 ):
     "Write a model with half precision."
     from gib_nb.utils.files import save_safetensors, write_atomically
@@ -273,7 +273,7 @@ def write_model(
 
 # %% ../../nbs/explorers/molecule.ipynb #db111bf3
 def build_one(name: str, folder=None, small: bool = False, root=None, progress: bool = True) -> dict:
-    "Train, measure and write the model of a property; returns its record. `small` takes molecules made on the spot, and writes only into a folder."
+    "Train, measure and write the model of a property; returns its record. `small` takes built-in molecules, and writes only into a folder."
     from gib_nb.chem.builtin import builtin_molecules
 
     smiles = builtin_molecules(260) if small else candidate_molecules(name, root)
@@ -302,7 +302,7 @@ LARGEST, LONGEST = 150, 2000
 
 @functools.lru_cache(256)
 def reason_against(smiles: str) -> str:
-    "Why a text cannot be explained, in words; empty where it can."
+    "The reason why a text cannot be explained; empty if it can."
     from gib_nb.chem.smiles import read_molecule
 
     if not smiles.strip():
@@ -318,14 +318,14 @@ def reason_against(smiles: str) -> str:
 # %% ../../nbs/explorers/molecule.ipynb #property-model
 @dataclasses.dataclass(frozen=True, eq=False)
 class PropertyModel:
-    "A model of molecules, and what is known of its property."
+    "A model of molecules, and what is known about its property."
 
     trainer: object  # fitted `GIBTrainer`
     name: str  # of the property, or of the column that the model was trained on
     title: str  # heading above the numbers
     oracle: object = None  # `PropertyOracle`, where the property can be computed
     metrics: dict = dataclasses.field(default_factory=dict)  # of the run of `gib-nb train`
-    standardize: bool = False  # whether the model was trained on the parents of molecules
+    standardize: bool = False  # whether the model was trained on standardized molecules
 
     @functools.cached_property
     def card(self):
@@ -355,7 +355,7 @@ def shipped(name: str) -> PropertyModel:
 def own_model(
     model,  # result folder of `gib-nb train`, or a fitted `GIBTrainer`
 ) -> PropertyModel:
-    "A model of your own; FileNotFoundError or ValueError where there is none, or one that was not trained on molecules."
+    "A model of your own; FileNotFoundError or ValueError if there is none, or if it was not trained on molecules."
     trainer = load_run(model) if isinstance(model, (str, os.PathLike)) else model
     if not hasattr(trainer, "_fitted"):
         raise TypeError(
@@ -435,11 +435,11 @@ def drawing(smiles: str, weights: tuple, atoms: tuple, size: tuple = (600, 330))
 # %% ../../nbs/explorers/molecule.ipynb #fded4178
 def comparison_table(
     found: dict,  # method -> MoleculeExplanation; the prediction of a method without one is NaN
-    methods: bool = False,  # whether the head names the methods
+    methods: bool = False,  # whether the header names the methods
     prediction: str | None = None,  # of the model in words; None: a number
     label: str | None = None,  # of the molecule in the data, where it is known
 ) -> str:  # HTML
-    "Which atoms each method selects, and the property of that fragment, where it can be computed."
+    "The atoms that each method selects, and the property of that fragment, where it can be computed."
     number = lambda value: "–" if value is None or value != value else f"{value:.3f}"
     fraction = lambda part, e: f"{part} of {len(e.weights)} ({part / len(e.weights):.0%})"
     told = lambda e: html.escape(prediction) if prediction is not None and e.model else number(e.prediction)
@@ -456,7 +456,7 @@ def comparison_table(
     rows |= values if any(e.oracle for e in found.values()) else {}
     rows |= {
         "atoms above the threshold": lambda e: fraction(sum(weight > e.threshold for weight in e.weights), e),
-        "components": lambda e: str(e.components),
+        "connected components": lambda e: str(e.components),
         "atoms in the fragment": lambda e: fraction(len(e.fragment.atoms), e),
     }
     head = f"<tr><th></th>{''.join(f'<th>{html.escape(name)}</th>' for name in found)}</tr>" if methods else ""
@@ -473,26 +473,26 @@ def note(text: str) -> str:
 
 
 def model_notes(record: dict, atoms: int) -> list:
-    "How good a model is, on what it was trained, whether a molecule of so many atoms is of that size, and how the property of fragments agrees with that of molecules."
+    "Scores of a model, its training data, a warning for molecules of another size, and the agreement of fragments with their molecules."
     data, p, f = record["data"], record["predictions"], record["fragments"]
     low, high = data["atoms"]
     size = (
-        f" This one has {atoms}: the model was not trained on molecules of that size."
+        f" This molecule has {atoms} atoms: the model was not trained on molecules of that size."
         if not low <= atoms <= high
         else ""
     )
     return [
         f"Test molecules: R² {p['model']['r2']:.2f} ({p['no-edges baseline']['r2']:.2f} without bonds), rank correlation {p['model']['spearman']:.2f}.",
-        f"Trained on {data['molecules']['train']} molecules of {low} to {high} atoms, values {data['values'][0]:.2f} to {data['values'][1]:.2f}.{size}",
-        f"Test fragments ({f['fragment']:.0%} of the atoms, threshold 0.50): bias {f['bias']:.2f}, rank correlation {f['rank']:.2f}; "
-        f"random fragments of that size: {f['random_bias']:.2f} and {f['random_rank']:.2f}.",
+        f"Trained on {data['molecules']['train']} molecules of {low} to {high} atoms, with values from {data['values'][0]:.2f} to {data['values'][1]:.2f}.{size}",
+        f"Fragments of test molecules ({f['fragment']:.0%} of the atoms, threshold 0.50): bias {f['bias']:.2f}, rank correlation {f['rank']:.2f}; "
+        f"random fragments of that size: bias {f['random_bias']:.2f}, rank correlation {f['random_rank']:.2f}.",
     ]
 
 
 def run_notes(metrics: dict) -> list:
-    "How good a model of a run is on its test molecules, compared with others, and what its training warned of."
+    "Scores of a run's model on its test molecules, compared with other models, and the warnings of its training."
     if "scores" not in metrics:
-        return ["No run of gib-nb train is on record for this model: how good it is on test molecules is not known."]
+        return ["No run of gib-nb train is on record for this model, so its score on test molecules is not known."]
     scores, split = metrics["scores"], metrics["data"].get("split", "").split("/")
     number = lambda name: "unknown" if scores[name]["test"] is None else f"{scores[name]['test']:.2f}"
     others = [f"{name} {number(name)}" for name in scores if name not in ("measure", "model")]
@@ -500,7 +500,7 @@ def run_notes(metrics: dict) -> list:
     warned = [metrics.get("collapse") and f"collapse: {metrics['collapse']}", *metrics.get("warnings", ())]
     return [
         f"Test molecules{size}: {scores['measure']} {number('model')}.",
-        *([f"Others on the same molecules: {'; '.join(others)}."] if others else []),
+        *([f"Other models on the same molecules: {'; '.join(others)}."] if others else []),
         *(f"Warning: {text}" for text in warned if text),
     ]
 
@@ -543,7 +543,7 @@ def weight_bars(
 
 # %% ../../nbs/explorers/molecule.ipynb #b86ae352
 def _atom_groups(weights, fragment, threshold) -> dict:  # words -> color, numbers of the atoms
-    inside, above, below = "in the fragment", "above the threshold, in another component", "below"
+    inside, above, below = "in the fragment", "above the threshold, in another component", "below the threshold"
     groups = {inside: (ORANGE, []), above: (SKY, []), below: (GRAY, [])}
     for i, weight in enumerate(weights):
         groups[inside if i in fragment else above if weight > threshold else below][1].append(i)
@@ -551,7 +551,7 @@ def _atom_groups(weights, fragment, threshold) -> dict:  # words -> color, numbe
 
 # %% ../../nbs/explorers/molecule.ipynb #prediction-text
 def prediction_text(model: PropertyModel, smiles: str) -> str | None:
-    "What a model predicts, in words: the label with its probability, of several targets each; None for one value."
+    "The prediction in words: the label with its probability, for each of several targets; None for a single value."
     spec, (_, prediction, chances, _) = model.trainer.spec, weigh(smiles, model)
     if spec.targets is None:
         return None if chances is None else f"{label_text(prediction)}, probability {max(chances):.2f}"
@@ -565,14 +565,14 @@ def prediction_text(model: PropertyModel, smiles: str) -> str | None:
 def drawing_html(
     found: dict,  # method -> MoleculeExplanation
 ) -> str:
-    "The molecule, once for each method, and what the colors mean."
+    "The molecule, once for each method, and the meaning of the colors."
     size = (600, 330) if len(found) == 1 else (400, 280)
     pictures = "".join(
         f'<div style="flex: 0 1 {size[0] if len(found) == 1 else 290}px">{note(method) if len(found) > 1 else ""}{drawing(e.smiles, e.weights, e.fragment.atoms, size)}</div>'
         for method, e in found.items()
     )
     return f'<div style="display: flex; flex-wrap: wrap">{pictures}</div>' + note(
-        "Blue: the weight of an atom. Orange: the fragment, the largest connected component above the threshold."
+        "Blue shows the weight of an atom. Orange marks the fragment, the largest connected component above the threshold."
     )
 
 
@@ -606,16 +606,16 @@ _CONTROLS = (
         "SMILES",
         default=EXAMPLES["lidocaine"],
         kind="text",
-        help="The line of text that stands for a molecule; press Enter.",
+        help="Type a molecule as a line of text and press Enter.",
     ),
-    Control("example", "example", (*EXAMPLES, OWN), kind="dropdown", help="Known molecules, to begin with."),
+    Control("example", "example", (*EXAMPLES, OWN), kind="dropdown", help="Choose one of the known molecules."),
     Control(
         "property",
         "property",
         tuple(PROPERTIES),
         kind="dropdown",
         format=PROPERTIES.get,
-        help="What the model predicts. HLM and MLM are surrogates.",
+        help="Choose the property that the model predicts. HLM and MLM are surrogates.",
     ),
     Control(
         "threshold",
@@ -623,13 +623,13 @@ _CONTROLS = (
         tuple(round(0.05 * i, 2) for i in range(2, 19)),
         0.5,
         format="{:.2f}".format,
-        help="Atoms with a larger weight are in the subgraph.",
+        help="Set the threshold. Atoms with a larger weight are in the subgraph.",
     ),
 )
 
 # %% ../../nbs/explorers/molecule.ipynb #own-controls
 def run_examples(metrics: dict) -> dict:
-    "Name -> SMILES of the test molecules that a run has kept."
+    "Name -> SMILES of the test molecules that a run has stored."
     return {
         f"test {i}: {smiles if len(smiles) <= 24 else f'{smiles[:23]}…'} ({label})": smiles
         for i, (smiles, label) in enumerate(metrics.get("examples", ()), 1)
@@ -651,14 +651,14 @@ def own_controls(
 
 # %% ../../nbs/explorers/molecule.ipynb #c99b0a5e
 class MoleculeState(Explorer):
-    "A molecule, a property and a threshold, and what the model of the property says."
+    "A molecule, a property and a threshold, and the explanation by the property's model."
 
     controls = _CONTROLS
 
     def __init__(
         self,
         methods: dict
-        | None = None,  # name -> function (graph, property) -> one weight between 0 and 1 per atom, to stand beside the model
+        | None = None,  # name -> function (graph, property) -> one weight between 0 and 1 per atom, to compare with the model
         model=None,  # a result folder of `gib-nb train`, or a fitted `GIBTrainer`; None: the shipped models
         **values,  # of the controls
     ):
@@ -673,7 +673,9 @@ class MoleculeState(Explorer):
             self.controls = own_controls(self.own, self.examples)
             self.property = self.own.name
             self.title = f"Molecules: which atoms carry {self.own.name}?"
-            self.counterexample = "a group that is known to matter for this property, left out of the fragment."
+            self.counterexample = (
+                "You should not find a fragment without a group that is known to matter for this property."
+            )
         super().__init__(**values)
 
     def changed(self, name):
@@ -690,13 +692,13 @@ class MoleculeState(Explorer):
 # %% ../../nbs/explorers/molecule.ipynb #state-model
 @patch(as_prop=True)
 def model(self: MoleculeState) -> PropertyModel:
-    "The model that is asked at present."
+    "The current model."
     return self.own or shipped(self.property)
 
 
 @patch(as_prop=True)
 def label(self: MoleculeState) -> str | None:
-    "The label of the present molecule in the data of the run, where it is known."
+    "The label of the current molecule in the data of the run, where it is known."
     kept = dict(self.own.metrics.get("examples", ())) if self.own else {}
     return kept.get(self.smiles.strip())
 
@@ -712,8 +714,8 @@ def __repr__(self: MoleculeState):
 def explain(
     self: MoleculeState,
     method: str | None = None,  # a name from `methods`; None: the model
-):  # `MoleculeExplanation` at the present threshold
-    "What a method says about the present molecule; ValueError when there is none."
+):  # `MoleculeExplanation` at the current threshold
+    "The explanation of the current molecule by a method; ValueError when the text is not a valid molecule."
     if reason := reason_against(self.smiles):
         raise ValueError(reason)
     smiles = self.model.read(self.smiles.strip())
@@ -726,15 +728,15 @@ def explain(
 
 # %% ../../nbs/explorers/molecule.ipynb #26e24a74
 class ModelOnDemand(MoleculeState):
-    "Loads torch and the model on a thread when the widget is shown before they are there."
+    "Loads torch and the model on a thread when the widget is shown before they are loaded."
 
     _alone = (
-        False  # whether no field stands beside the panels that gives the reason already, as on a page without kernel
+        False  # whether the panels must give the reason because there is no text field, as on a page without kernel
     )
 
     @property
     def waiting(self) -> str:
-        "Why there is nothing to show at present, in words; empty when there is."
+        "The reason why there is nothing to show yet; empty when there is."
         if self._loader is not None:
             return "Loading the model. This takes some seconds the first time …"
         if not (reason := reason_against(self.smiles)):
@@ -765,23 +767,23 @@ class ModelOnDemand(MoleculeState):
 
 # %% ../../nbs/explorers/molecule.ipynb #d6c2949c
 class MoleculeExplorer(ModelOnDemand):
-    'The atoms from which a model predicts a property, for any molecule: by four shipped models, or by yours, as in `MoleculeExplorer(model="runs/activity")`.'
+    'The atoms from which a model predicts a property, for any molecule, by four shipped models or by yours, as in `MoleculeExplorer(model="runs/activity")`.'
 
     title = "Molecules: which atoms carry the property?"
-    hint = "a fragment that a chemist would name, and weights far from the threshold: those are clear decisions."
-    counterexample = "a fragment of a third of the atoms that has the property of the whole; or two properties with the same selected atoms."
+    hint = "The drawing shows the weight of each atom in a model's prediction. Type a molecule, choose a property and move the threshold. See whether the fragment (orange) is one that a chemist would name, and whether the weights are far from the threshold, which means clear decisions."
+    counterexample = "You should rarely find a fragment of a third of the atoms that has the property of the whole molecule, or two properties with the same selected atoms."
     layout = (("drawing", "numbers"), ("atoms",))
     on_site = ("threshold", "example", "property")
     asset = "molecule"
 
     def to_html(self, path=None, over=("property", "threshold")) -> str:
-        "One HTML file for the present molecule, with property and threshold to move."
+        "One HTML file for the current molecule, with property and threshold to move."
         there = [name for name in over if any(control.name == name for control in self.controls)]
         return super().to_html(path, there)
 
     @classmethod
     def build(cls, small=False, jobs=1, progress=True, folder=None, root=None) -> dict:
-        "Train the models anew, write them into a folder (None: the package) and return their figures; `small` trains one for seconds and writes it only into a folder."
+        "Train the models again, write them into a folder (None: the package) and return their figures; `small` trains one for seconds and writes it only into a folder."
         return build_models(small, jobs, progress, folder, root)
 
 # %% ../../nbs/explorers/molecule.ipynb #83b6262f

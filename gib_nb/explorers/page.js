@@ -23,8 +23,14 @@ for (const c of page.controls) {
 }
 for (const f of page.fixed) bar.append(make("span", {className: "gib-note"}, `${f.label}: ${f.text}`));
 root.append(bar);
-for (const row of page.rows) root.append(make("div", {className: "gib-row"}, ...row.map((name) => boxes[name] = make("div", {className: "gib-panel"}))));
-const names = page.rows.flat(), shown = {};
+const rowOf = (row) => make("div", {className: "gib-row"}, ...row.map((name) => boxes[name] = make("div", {className: "gib-panel"})));
+root.append(...page.rows.map(rowOf));
+if (page.more.rows.length) {
+  const more = make("details", {className: "gib-more"}, make("summary", {}, page.more.title), ...page.more.rows.map(rowOf));
+  more.addEventListener("toggle", () => more.querySelectorAll(".gib-plot").forEach((box) => Plotly.Plots.resize(box)));
+  root.append(more);
+}
+const names = [...page.rows, ...page.more.rows].flat(), shown = {};
 async function show() {
   const contents = page.states[page.controls.map((c) => at[c.name]).join(",")];
   page.controls.forEach((c) => setters[c.name](at[c.name]));

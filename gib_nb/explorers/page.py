@@ -18,7 +18,7 @@ import subprocess
 import tempfile
 
 from .explorer import Explorer
-from .view import STYLE, introduction, plotly_js, source
+from .view import MORE, STYLE, introduction, plotly_js, source
 
 
 def static_states(
@@ -26,9 +26,7 @@ def static_states(
     over=None,  # names of the controls that can be moved on the page; None: all but texts
     most: int = 4000,  # combinations
     now: bool = False,  # only the present combination, for a picture
-) -> (
-    dict
-):  # "controls", "rows", "contents" (the different panels), "states" ("1,0,2" -> number of the content of each panel)
+) -> dict:  # "controls", "rows", "more" (folded rows), "contents" (the different panels), "states" ("1,0,2" -> number of the content of each panel)
     "All that a page needs to show; ValueError when there are too many combinations."
     moving = [control.name for control in explorer.controls if control.kind != "text"] if over is None else list(over)
     for name in moving:
@@ -70,6 +68,7 @@ def static_states(
         "controls": plain,
         "fixed": fixed,
         "rows": [list(row) for row in explorer.layout],
+        "more": {"title": MORE, "rows": [list(row) for row in explorer.advanced]},
         "states": states,
         "contents": [json.loads(text) if is_figure else text for text, is_figure in zip(contents, figures)],
     }

@@ -28,7 +28,7 @@ MEASURES = {
 
 
 def stability_config(pretrain_epochs: int, rampup_epochs: int, alpha: float, seed: int, full: int = FULL):  # GIBConfig
-    "The settings of one training; no restarts, no early stop."
+    "The settings of one training; no restarts, no early stopping."
     from gib_nb.train.config import configure
 
     return configure(
@@ -51,9 +51,9 @@ def method_config(method: str, seed: int, **settings):  # GIBConfig
 def watched_training(
     config,  # from `stability_config`
     graphs: int = 400,  # motif graphs, split 80/10/10
-    watch=lambda curves, epoch: False,  # called after each batch; a true answer stops the training
+    watch=lambda curves, epoch: False,  # called after each batch; training stops when it returns True
 ):  # fitted GIBTrainer, and curves: name -> values on the validation graphs after each second epoch
-    "What `GIBTrainer.fit` does without restarts, while measuring."
+    "`GIBTrainer.fit` without restarts, with measurements during training."
     from gib_nb.data.spec import prepare_training
     from gib_nb.data.synthetic import motif_dataset
     from gib_nb.train.callbacks import Callback, StopWhen
@@ -89,7 +89,7 @@ def _edge_auc(trainer, graphs) -> float:
     from gib_nb.train.collapse import CollapseWarning
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CollapseWarning)  # it is in the result
+        warnings.simplefilter("ignore", CollapseWarning)  # the result records it
         return edge_auc(graphs, trainer.explain(graphs))
 
 # %% ../../nbs/explorers/stability_sweep.ipynb #8b3936ec
@@ -102,9 +102,9 @@ def shown_graphs() -> list:  # two PyG `Data`
 
 def measured(
     trainer,  # from `watched_training`
-    graphs: int,  # so many new ones
+    graphs: int,  # number of new graphs
 ) -> dict:
-    'Scores and fractions of nodes on unseen graphs; "empty_fraction": the fraction of graphs of each class of which no node is selected.'
+    'Scores and fractions of nodes on unseen graphs; "empty_fraction": the fraction of graphs of each class in which no node is selected.'
     from gib_nb.data.synthetic import motif_dataset
     from gib_nb.explain.metrics import edge_auc
     from gib_nb.train.collapse import CollapseWarning
@@ -156,7 +156,7 @@ def _watched(config, graphs: int) -> dict:
 
 # %% ../../nbs/explorers/stability_sweep.ipynb #5f7555a6
 def drawn_graph(graph, label: str) -> dict:
-    "Edges, places in a unit square, and the nodes of the motif, as plain numbers."
+    "Edges, positions in a unit square, and the nodes of the motif, as plain numbers."
     from gib_nb.report.figures import graph_layout
 
     edges = [[i, j] for i, j in graph.edge_index.T.tolist() if i < j]
@@ -186,7 +186,7 @@ def build_sweep(
     folder=None,
     **settings,  # of the recipes
 ) -> dict:
-    "The content of the asset: config, the shown graphs, and a row for each training, those of other methods apart; RuntimeError when one failed."
+    "The content of the asset: config, the shown graphs, and a row for each training, other methods separately; RuntimeError when one failed."
     from gib_nb.train.config import flat_settings
 
     lengths = {"pretrain_epochs": list(pretrain_epochs), "rampup_epochs": list(rampup_epochs)}
@@ -212,7 +212,7 @@ def build_sweep(
 
 # %% ../../nbs/explorers/stability_sweep.ipynb #sta00001
 def _method_rows(methods, seeds, graphs, settings, jobs, progress, folder) -> dict:
-    "method → its epochs of pretraining, and a row for each seed."
+    "Method → its number of pretraining epochs, and a row for each seed."
     from gib_nb.train.config import lengths_of
 
     if not methods:

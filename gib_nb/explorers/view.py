@@ -118,11 +118,15 @@ class TaskView:
 
 
 def introduction(explorer: Explorer) -> str:  # HTML
-    "Title, what to look for, and what would be surprising."
-    lines = [("Look for", explorer.hint), ("Would be surprising", explorer.counterexample)]
-    return f"<h3>{html.escape(explorer.title)}</h3>" + "".join(
+    "Title, question, what to try, and what not to expect."
+    lines = [("What to try", explorer.hint), ("Note", explorer.counterexample)]
+    question = f'<p class="gib-question">{html.escape(explorer.question)}</p>' if explorer.question else ""
+    return f"<h3>{html.escape(explorer.title)}</h3>{question}" + "".join(
         f'<p class="gib-say"><b>{head}:</b> {html.escape(line)}</p>' for head, line in lines if line
     )
+
+
+MORE = "More figures"
 
 
 def control_widget(control: Control, value) -> ipywidgets.Widget:
@@ -173,7 +177,11 @@ class ExplorerView:
         for control in explorer.controls:
             self.controls[control.name].observe(functools.partial(self._moved, control), "value")
         across = {"width": "100%", "flex_flow": "row wrap", "align_items": "flex-start", "grid_gap": "8px"}
-        rows = [ipywidgets.HBox([self.panels[name] for name in row], layout=across) for row in explorer.layout]
+        row_box = lambda row: ipywidgets.HBox([self.panels[name] for name in row], layout=across)
+        rows = [row_box(row) for row in explorer.layout]
+        if explorer.advanced:
+            folded = ipywidgets.VBox([row_box(row) for row in explorer.advanced], layout={"grid_gap": "6px"})
+            rows.append(ipywidgets.Accordion([folded], titles=(MORE,), selected_index=None))
         self.box = ipywidgets.VBox(
             [
                 ipywidgets.HTML(f"<style>{STYLE}</style>{introduction(explorer)}"),

@@ -1,1 +1,1 @@
-"""Information of tables and channels exactly, and of samples by a critic."""
+"""Mutual information: exact for tables and channels, estimated by a critic for samples."""

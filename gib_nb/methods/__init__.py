@@ -1,1 +1,1 @@
-"""Published relatives of the graph information bottleneck, each with the part that is new in it and its recipe."""
+"""Published methods that are related to the graph information bottleneck, each with its new part and its recipe."""

@@ -31,24 +31,24 @@ class GIBOutput:
     "The result of one forward pass of a `GIB` on a batch of N graphs with n nodes."
 
     prediction: Tensor  # [N, out_channels], logits or values, from the subgraph
-    assignment: Tensor  # [n, 2], column 0: probability to be in G_sub; rows sum to 1
+    assignment: Tensor  # [n, 2], column 0: probability of being in G_sub; rows sum to 1
     subgraph_embedding: Tensor  # [N, d]
     graph_embedding: Tensor  # [N, d], with the same readout
     connectivity_loss: Tensor  # scalar, mean over the graphs
-    edge_mask: Tensor  # [E], probability of each edge to be in G_sub
+    edge_mask: Tensor  # [E], probability of each edge of being in G_sub
 
     @property
     def node_mask(self) -> Tensor:
-        "Probability of each node [n] to be in G_sub."
+        "Probability of each node [n] of being in G_sub."
         return self.assignment[:, 0]
 
     def float(self) -> "GIBOutput":
-        "The same in single precision."
+        "The same record in single precision."
         return replace(self, **{name: values.float() for name, values in vars(self).items()})
 
 
 class FeatureEncoder(nn.Module):
-    "Node features → embeddings [n, d], without any message from the neighbors."
+    "Node features → embeddings [n, d], without message passing."
 
     def __init__(self, in_channels: int, out_channels: int):
         super().__init__()
@@ -70,12 +70,12 @@ class GIB(nn.Module):
         num_layers: int = 2,  # message-passing layers
         dropout: float = 0.0,  # in backbone and classifier
         norm: str | None = "batch_norm",  # in the backbone
-        readout: str = "mean",  # "mean" or "sum", for graph and subgraph alike
-        mask_on: str = "nodes",  # what gets a probability, "nodes" or "edges"
-        sample_mask: bool = False,  # in training predict from a sample of the mask
+        readout: str = "mean",  # "mean" or "sum", for both graph and subgraph
+        mask_on: str = "nodes",  # what the mask gives probabilities to, "nodes" or "edges"
+        sample_mask: bool = False,  # in training, predict from a sample of the mask
         generator_num_layers: int
-        | None = None,  # layers of a network of its own for the mask, 0: node features alone; None: the backbone serves both
-        edge_channels: int = 0,  # columns of edge_attr, for a backbone that takes it
+        | None = None,  # layers of a separate network for the mask, 0: node features alone; None: the backbone is used for both
+        edge_channels: int = 0,  # columns of edge_attr, for a backbone that accepts it
     ):
         super().__init__()
         for name, value, choices in (("readout", readout, ("mean", "sum")), ("mask_on", mask_on, ("nodes", "edges"))):
@@ -106,11 +106,11 @@ def mask_encoder(
     norm: str | None = "batch_norm",
     edge_channels: int = 0,
 ) -> nn.Module:
-    "The network that a mask is computed from: with no layer, of the node features alone."
+    "The network whose embeddings the mask is computed from; with zero layers, they depend on the node features alone."
     check_counts(0, generator_num_layers=num_layers)
     if num_layers and not isinstance(backbone, str):
         raise ValueError(
-            f"expected a named backbone where the mask has another depth (got {type(backbone).__name__} with generator_num_layers={num_layers})"
+            f"expected a backbone given by name for a mask with a depth of its own (got {type(backbone).__name__} with generator_num_layers={num_layers})"
         )
     return (
         make_backbone(backbone, in_channels, channels, num_layers, dropout, norm, edge_channels=edge_channels)
@@ -127,7 +127,7 @@ def forward(
     batch: Tensor | None = None,  # [n], graph of each node; None: one graph
     num_graphs: int | None = None,  # N; None: the largest number in batch + 1
     edge_attr: Tensor | None = None,  # [E, edge_channels], and
-    edge_weight: Tensor | None = None,  # [E], for the networks that take them
+    edge_weight: Tensor | None = None,  # [E], for the networks that accept them
 ) -> GIBOutput:
     batch, num_graphs = check_batch(batch, len(x), num_graphs, x.device)
     given = {"edge_attr": edge_attr, "edge_weight": edge_weight}
@@ -147,7 +147,7 @@ def embed(self: GIB, nodes: Tensor, p: Tensor, batch: Tensor, num_graphs: int) -
 # %% ../../nbs/27_gib.ipynb #a4c09eba
 @patch
 def mask(self: GIB, x: Tensor, edge_index: Tensor, **edges) -> tuple[Tensor, Tensor, Tensor]:
-    "Node embeddings [n, d], and the probability of each node [n] and edge [E] to be in G_sub; `edges` are edge_attr and edge_weight, here and in the following methods."
+    "Node embeddings [n, d], and the probability of each node [n] and edge [E] of being in G_sub; `edges`, here and below, are edge_attr and edge_weight."
     nodes = call_network(self.backbone, x, edge_index, **edges)
     seen = nodes if self.mask_backbone is None else call_network(self.mask_backbone, x, edge_index, **edges)
     found = self.probabilities(seen, x, edge_index, **edges)
@@ -164,7 +164,7 @@ def probabilities(self: GIB, seen: Tensor, x: Tensor, edge_index: Tensor, **edge
 
 @patch
 def sample(self: GIB, p: Tensor, mask: Tensor, edge_index: Tensor) -> tuple[Tensor, Tensor]:
-    "Random masks of the nodes [n] and of the edges [E], where nodes, or edges, are in with their probability."
+    "Random masks of the nodes [n] and of the edges [E], drawn with the probabilities of the nodes, or of the edges."
     if isinstance(self.generator, EdgeGenerator):
         mask = sample_concrete(mask, undirected_edge_ids(edge_index))
         return node_mask_from_edges(mask, edge_index, len(p)), mask
@@ -185,7 +185,7 @@ def predict_subgraph(
     num_graphs: int,
     **edges,
 ) -> Tensor:
-    "Logits or values [N, out_channels] from the subgraphs; here from their embeddings s [N, d], in training from those of a sample where that is asked for."
+    "Logits or values [N, out_channels] from the embeddings s [N, d] of the subgraphs; in training with `sample_mask`, from those of a sample."
     if self.training and self.sample_mask:
         s = readout(nodes, batch, num_graphs, self.reduce, weight=self.sample(p, mask, edge_index)[0])
     return self.classify(s)
@@ -202,7 +202,7 @@ def predict_graph(
     p: Tensor | None = None,
     **edges,
 ) -> Tensor:
-    "Logits or values [N, out_channels] of whole graphs, as if every node were in, or of subgraphs whose nodes are in with probability `p` [n]."
+    "Logits or values [N, out_channels] of whole graphs, or of subgraphs given by the probabilities `p` [n] of their nodes."
     nodes = call_network(self.backbone, x, edge_index, **edges)
     return self.classify(readout(nodes, batch, num_graphs, self.reduce, weight=p))
 
@@ -215,9 +215,9 @@ def classify(self: GIB, embedding: Tensor) -> Tensor:
 
 @patch
 def set_trainable(self: GIB, half: str, training: bool = True):
-    'Train the "classifier" alone; everything else keeps its weights and is in evaluation mode until `train` is called. ValueError for another half.'
+    'Train only the "classifier"; the rest keeps its weights and is in evaluation mode until `train` is called. ValueError for another half.'
     if half != "classifier":
-        raise ValueError(f"expected half 'classifier', which alone has weights of its own here (got {half!r})")
+        raise ValueError(f"expected half 'classifier', the only one that has weights of its own here (got {half!r})")
     self.eval().requires_grad_(False)
     self.classifier.train().requires_grad_(True)
 
@@ -226,7 +226,7 @@ def set_trainable(self: GIB, half: str, training: bool = True):
 def explain(
     self: GIB, x: Tensor, edge_index: Tensor, batch: Tensor, num_graphs: int, whole: bool = True, **edges
 ) -> dict[str, Tensor | None]:
-    "All that a trained model says of graphs, by the names of `Predictions`, without any loss; with `whole` also its prediction from the whole graphs."
+    "All results of a trained model for graphs, under the names of `Predictions`, without losses; with `whole`, also its prediction from the whole graphs."
     nodes, p, mask = self.mask(x, edge_index, **edges)
     s, g = self.embed(nodes, p, batch, num_graphs)
     prediction, whole_prediction = self.classify(torch.cat([s, g])).chunk(2) if whole else (self.classify(s), None)

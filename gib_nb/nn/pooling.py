@@ -37,7 +37,7 @@ from ..utils.registry import Registry
 def sort_by_graph(
     x: Tensor, edge_index: Tensor, batch: Tensor | None, num_graphs: int | None
 ) -> tuple[Tensor, Tensor, Tensor, int]:
-    "The same graphs with their nodes in the order of `batch`, which is checked."
+    "The same graphs with their nodes sorted by `batch`, which is checked."
     batch, num_graphs = check_batch(batch, len(x), num_graphs, x.device)
     if (batch.diff() < 0).any():
         order = batch.argsort(stable=True)
@@ -46,7 +46,7 @@ def sort_by_graph(
 
 # %% ../../nbs/29_pooling.ipynb #ecbb268d
 def _group_of_graphs(group, x, edge_index, batch, num_graphs):
-    "The graphs of a group, numbered in its order."
+    "The graphs of a group, numbered in the order of `group`."
     place = torch.full((num_graphs,), -1, device=x.device)
     place = place.index_put((group,), torch.arange(len(group), device=x.device))
     mine = place[batch] >= 0
@@ -57,8 +57,8 @@ def _group_of_graphs(group, x, edge_index, batch, num_graphs):
 def apply_in_chunks(
     pooled, sizes: Tensor, max_size: int, x: Tensor, edge_index: Tensor, batch: Tensor, num_graphs: int
 ) -> Tensor:  # [N, d]
-    """The rows that `pooled(x, edge_index, batch, number)` gives for groups of graphs, back in the order of the graphs. A group has as many graphs as fit into `max_size` when each takes
-    as much memory as the largest, `sizes` [N]; of several groups only one at a time is in memory, also for the gradient."""
+    """The rows that `pooled(x, edge_index, batch, number)` returns for groups of graphs, in the order of the graphs. A group has as many graphs as fit into `max_size` if each takes
+    as much memory as the largest of them, by `sizes` [N]; only one group at a time is in memory, also for the gradient."""
     order, groups = sizes.argsort(stable=True), []
     for graph, size in zip(order.tolist(), sizes[order].tolist()):
         if groups and (len(groups[-1]) + 1) * size <= max_size:
@@ -75,7 +75,7 @@ def apply_in_chunks(
 
 # %% ../../nbs/29_pooling.ipynb #df33d94c
 class _SparseProductWorkaround(TorchFunctionMode):
-    "Within it sparse matrices are in COO form and have no gradient: of SᵀAS, ASAPooling without edge weights uses only the places that are not zero."
+    "Context in which sparse matrices are in COO form, without gradient: ASAPooling without edge weights uses only the positions of the nonzero entries of SᵀAS."
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         if function is torch.sparse_csr_tensor:
@@ -89,7 +89,7 @@ class _SparseProductWorkaround(TorchFunctionMode):
 
 # %% ../../nbs/29_pooling.ipynb #1730dc43
 class EdgePoolingInRounds(EdgePooling):
-    "EdgePooling that merges many edges at a time: in each round all that have the best score at both ends. The merged edges are those of PyG."
+    "EdgePooling that merges many edges at a time: in each round, all that have the best score at both ends. It merges the same edges as PyG."
 
     def _merge_edges(self, x: Tensor, edge_index: Tensor, batch: Tensor, edge_score: Tensor):
         order, last = edge_score.argsort(descending=True), len(edge_score)
@@ -110,7 +110,7 @@ class EdgePoolingInRounds(EdgePooling):
 
 # %% ../../nbs/29_pooling.ipynb #1e8bf302
 class PoolingNetwork(nn.Module):
-    "Message passing and pooling in turn; the means after all steps are classified together."
+    "Message passing and pooling in turn; the classifier receives the means after all steps."
 
     def __init__(
         self,
@@ -167,7 +167,7 @@ class SortPool(nn.Module):
         out_channels: int,
         hidden_channels: int = 64,
         num_layers: int = 2,
-        k: int = 30,  # nodes in the sequence; smaller graphs are filled up with zeros
+        k: int = 30,  # nodes in the sequence; smaller graphs are padded with zeros
     ):
         super().__init__()
         sizes = [in_channels] + [hidden_channels] * num_layers
@@ -186,7 +186,7 @@ class SortPool(nn.Module):
 
 # %% ../../nbs/29_pooling.ipynb #dfda9232
 class DiffPool(nn.Module):
-    "Soft clusters, and clusters of those (Ying et al., NeurIPS 2018); the means after all steps are classified together."
+    "Soft clusters, and clusters of those (Ying et al., NeurIPS 2018); the classifier receives the means after all steps."
 
     def __init__(
         self,
@@ -194,8 +194,8 @@ class DiffPool(nn.Module):
         out_channels: int,
         hidden_channels: int = 64,
         num_layers: int = 2,
-        nodes: int = 100,  # of a typical graph; a quarter as many clusters, and a quarter of those in the next step
-        max_dense_entries: int = 4_000_000,  # of the adjacency matrices in memory at a time
+        nodes: int = 100,  # nodes of a typical graph; each step has a quarter as many clusters as the one before
+        max_dense_entries: int = 4_000_000,  # entries of the adjacency matrices in memory at a time
     ):
         super().__init__()
         sizes = [in_channels] + [hidden_channels] * num_layers
@@ -266,10 +266,10 @@ class AttentionPool(nn.Module):
 def topk_ratio(
     values: Tensor,  # [n]
     batch: Tensor,  # [n], the graph of each node
-    ratio: float,  # of the nodes of each graph
-    seed: int = 0,  # of the order of equal values: the order of the nodes may carry information
+    ratio: float,  # fraction of the nodes of each graph
+    seed: int = 0,  # seed of the order of equal values: the order of the nodes may carry information
 ) -> Tensor:  # [n] bool
-    "The nodes with the largest values: of a graph with n nodes ⌈ratio · n⌉, at random where values tie."
+    "The ⌈ratio · n⌉ nodes with the largest values in each graph of n nodes; ties are broken at random."
     shuffled = torch.randperm(len(values), generator=torch.Generator().manual_seed(seed)).to(values.device)
     order = shuffled[torch.argsort(values[shuffled], descending=True, stable=True)]
     order = order[torch.argsort(batch[order], stable=True)]
@@ -280,7 +280,7 @@ def topk_ratio(
 
 # %% ../../nbs/29_pooling.ipynb #39247624
 class SumFeatures(nn.Module):
-    "The sum of the node features, and no edge, through two layers."
+    "Two layers on the sum of the node features, without any edge."
 
     def __init__(self, in_channels: int, out_channels: int, hidden_channels: int = 64, num_layers: int = 2):
         super().__init__()
@@ -297,10 +297,10 @@ class SumFeatures(nn.Module):
 def random_subgraph(
     graphs: list[Data],  # with x and edge_index
     seed: int = 0,
-    features=None,  # `DegreeFeatures` where x came from the degrees: those of the whole graph would reveal the rest
-    ratio: float = 0.5,  # of the nodes
+    features=None,  # `DegreeFeatures` if x was computed from the degrees: degrees in the whole graph would reveal removed nodes
+    ratio: float = 0.5,  # fraction of the nodes
 ) -> list[Data]:
-    "The subgraph on random nodes of each, ⌈ratio · n⌉ of n nodes."
+    "The subgraph of each graph on ⌈ratio · n⌉ random nodes of its n."
     generator = torch.Generator().manual_seed(seed)
     cut = []
     for graph in graphs:
@@ -312,7 +312,7 @@ def random_subgraph(
 
 # %% ../../nbs/29_pooling.ipynb #334a73c3
 class _Networks(Registry):
-    "Registered networks, and for every registered backbone a plain network with it, by mean and by sum."
+    "Registered networks, and for every registered backbone two plain networks, with mean and with sum."
 
     def _plain(self, name):
         backbone = name.removesuffix("_sum") if isinstance(name, str) else name

@@ -4,7 +4,7 @@ from gib_nb.utils.registry import Registry
 
 BACKBONES = Registry(
     "backbone"
-)  # name → class (in_channels, hidden_channels, num_layers, dropout=, norm=, norm_kwargs=) of PyG's `BasicGNN`; one that supports edge_attr gets edge_dim= too, where the graphs have some
+)  # name → class (in_channels, hidden_channels, num_layers, dropout=, norm=, norm_kwargs=) of PyG's `BasicGNN`; one that supports edge_attr also gets edge_dim= if the graphs have edge_attr
 BACKBONES.register("gcn", "torch_geometric.nn.models:GCN")
 BACKBONES.register("graphsage", "torch_geometric.nn.models:GraphSAGE")
 BACKBONES.register("gin", "torch_geometric.nn.models:GIN")

@@ -1,1 +1,1 @@
-"""Figures."""
+"""Reports: measures, tables, figures and pages of trained models."""

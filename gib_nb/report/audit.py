@@ -1,4 +1,4 @@
-"""What an audit of a mask found: as lines of text, and as a picture."""
+"""The results of an audit as text and as a figure."""
 
 from statistics import fmean
 
@@ -7,9 +7,9 @@ from gib_nb.report.tables import align
 
 MEANING = {
     "necessity": "cut the selection out",
-    "sufficiency": "leave nothing else",
+    "sufficiency": "keep only the selection",
     "extension": "add half of the rest",
-    "use": "ask the classifier alone",
+    "use": "run the classifier alone",
 }
 HEADING = ["change of the prediction", "", "mask", "random", "better by"]
 
@@ -17,7 +17,7 @@ HEADING = ["change of the prediction", "", "mask", "random", "better by"]
 def audit_rows(
     found,  # `Audit`
 ) -> list[list[str]]:
-    "Test, what is done, mean change by the mask and by a random one, and how much better the mask is."
+    "For each test its name, what is done, the mean change with the mask and with a random one, and how much better the mask is."
     mean = lambda test, kind: f"{fmean(found.curves[test][kind].values()):.2f}"
     interval = lambda each: "{difference:+.2f} [{low:+.2f}, {high:+.2f}]".format(**each)
     return [
@@ -29,19 +29,19 @@ def audit_rows(
 def audit_text(
     found,  # `Audit`
 ) -> str:
-    "The verdict, and the table of the tests."
+    "The verdict, the table of the tests, and further results."
     again, random = (found.consistency[kind] for kind in ("mask", "random"))
     lines = [
         f"audit on {found.graphs} graphs: {found.verdict}",
         "",
         align([HEADING, *audit_rows(found)]),
         "",
-        f"of a selection, {again:.0%} is selected again in the better half of the graph (at random {random:.0%})",
-        f"scores change by at most {found.permutation:.1e} when nodes are numbered anew",
+        f"in the top-scoring half of a graph, {again:.0%} of a selection is selected again (at random {random:.0%})",
+        f"scores change by at most {found.permutation:.1e} when the nodes are renumbered",
     ]
     if found.mask_alone is not None:
         lines.append(
-            "from masks without their graphs a random forest reads the predicted class in {accuracy:.0%} of them (the largest class: {constant:.0%})".format(
+            "a random forest identifies the predicted class from the masks alone, without the graphs, with an accuracy of {accuracy:.0%} (largest class: {constant:.0%})".format(
                 **found.mask_alone
             )
         )
@@ -53,7 +53,7 @@ def audit_text(
 def audit_figure(
     found,  # `Audit`
 ):  # plotly Figure
-    "Change of the prediction against the fraction that is selected, for each test; the mask in orange, a random one in gray."
+    "The change of the prediction against the selected fraction, for each test; the mask is orange, a random mask gray."
     from plotly.subplots import make_subplots
 
     titles = [f"{test}<br><sup>{MEANING[test]}</sup>" for test in found.curves]

@@ -1,4 +1,4 @@
-"""What a model has to be compared with: a constant, a linear model without edges, a random forest, the same network whole."""
+"""Baselines: a constant, a linear model without edges, a random forest, and the same network without a bottleneck."""
 
 CONSTANT = {"classification": "majority class", "regression": "training mean"}
 TREES = 500  # of the random forest
@@ -7,10 +7,10 @@ LINEAR, FOREST, NETWORK = "no-edges baseline", "random forest, Morgan counts", "
 
 def baseline_predictions(
     data,  # `GraphDataset`
-    trainer=None,  # fitted `GIBTrainer`: also a random forest, for molecules, and its network without a bottleneck
-    report=lambda text: None,  # is told what begins
+    trainer=None,  # fitted `GIBTrainer`: adds its network without a bottleneck and, for molecules, a random forest
+    report=lambda text: None,  # called with the name of each baseline before it is trained
 ) -> dict:  # name → probabilities or values [N, C] of all graphs of the data set
-    "Predictions of models that were trained on the same training part."
+    "Predictions of baselines that are trained on the same training graphs."
     import numpy as np
     from sklearn.dummy import DummyClassifier, DummyRegressor
     from sklearn.linear_model import LogisticRegression, Ridge
@@ -36,7 +36,7 @@ def baseline_predictions(
 
 
 def fitted_outcomes(model, x, data):
-    "Probabilities or values [N, C] of a scikit-learn model; of several targets from one model for each, [N, T]."
+    "Probabilities or values [N, C] of a scikit-learn model; for several targets [N, T], with one model for each."
     import numpy as np
 
     y, train, classes = data.labels, data.split["train"], data.task == "classification"
@@ -53,7 +53,7 @@ def fitted_outcomes(model, x, data):
 
 
 def _all_classes(found, model, data):
-    "Columns for the classes that training did not have, too."
+    "Add columns for the classes that do not occur in training."
     import numpy as np
 
     if data.task == "regression" or found.shape[1] == int(data.labels.max()) + 1:
@@ -64,7 +64,7 @@ def _all_classes(found, model, data):
 
 
 def random_forest(classes: bool):
-    "A random forest of scikit-learn, not fitted, of classes or of values."
+    "An unfitted random forest of scikit-learn, for classes or for values."
     from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
     if classes:
@@ -92,7 +92,7 @@ def plain_network(
     trainer,  # `GIBTrainer`
     edge_channels: int | None = None,  # columns of edge_attr; None: those of the fitted trainer
 ):  # ClassifierTrainer, not fitted
-    "The encoder of a GIB with its readout and a classifier, to be trained on whole graphs for as many epochs."
+    "A network with the encoder and readout of a GIB and a classifier, to be trained on whole graphs for the same number of epochs."
     from gib_nb.nn.backbones import GraphClassifier
     from gib_nb.train.classifier_trainer import ClassifierTrainer
 

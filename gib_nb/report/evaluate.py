@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 # %% ../../nbs/49_evaluate.ipynb #754618e2
 class Column(NamedTuple):
-    "What a number is called in captions, what it means, and its unit, which is empty for a pure number or a text."
+    "The title of a measure in captions, its meaning, and its unit, which is empty for a pure number or a text."
 
     title: str
     help: str
@@ -22,37 +22,42 @@ _MODEL_COLUMNS = {
     "score": Column("score", "accuracy of the predictions from the subgraphs, or R² for regression"),
     "whole_score": Column("score of whole graphs", "the same score of the same classifier with every node selected"),
     "train_score": Column("training score", "the score on the training graphs"),
-    "loss": Column("loss", "L_cls + α L_con, and + β times the KL divergence where the information term is a prior"),
+    "loss": Column("loss", "L_cls + α L_con, plus β times the KL divergence if the information term is a prior"),
     "classification": Column(
         "L_cls", "cross entropy, or squared error divided by the variance of the training values", "nats or 1"
     ),
     "connectivity": Column("L_con", "connectivity loss, mean over the graphs that have an edge; between 0 and 2"),
     "prior_kl": Column(
-        "KL divergence from the prior", "mean over nodes, or over edges where these have the probabilities", "nats"
+        "KL divergence from the prior", "mean over the nodes, or over the edges for an edge mask", "nats"
     ),
     "label_mi_bound": Column(
-        "I(Y;G_sub), lower bound", "H(Y) − L_cls, or −½ log(1 − R²); negative where a constant predicts better", "nats"
+        "I(Y;G_sub), lower bound", "H(Y) − L_cls, or −½ log(1 − R²); negative if a constant predicts better", "nats"
     ),
     "graph_mi": Column("I(G;G_sub), estimated", "held-out estimate by a newly trained critic", "nats"),
     "graph_mi_error": Column("standard error of I(G;G_sub)", "standard error of that estimate", "nats"),
-    "collapse": Column("collapse", "what went wrong with the mask, in words; empty where nothing did"),
-    "attempts": Column("attempts", "trainings until one did not collapse, or until the last that was allowed"),
+    "collapse": Column("collapse", "what went wrong with the mask, in words; empty if nothing did"),
+    "attempts": Column("attempts", "number of trainings until one did not collapse or no restarts were left"),
 }
 
 # %% ../../nbs/49_evaluate.ipynb #8a1240a5
 _MASK_COLUMNS = {
-    "threshold": Column("threshold", "a node is selected when its probability is above it"),
+    "threshold": Column("threshold", "a node is selected if its probability is above this value"),
     "selected_fraction": Column("selected fraction", "fraction of all nodes whose probability is above the threshold"),
-    "mean_node_mask": Column("mean node mask", "mean probability of a node to be in the subgraph"),
+    "mean_node_mask": Column("mean node mask", "mean probability of a node of being in the subgraph"),
     "components": Column("connected components", "of the selected nodes, mean over graphs"),
     "connected_fraction": Column("connected subgraphs", "fraction of graphs whose selected nodes are one component"),
-    "empty_fraction": Column("empty subgraphs", "fraction of graphs of which no node is selected"),
-    "full_fraction": Column("full subgraphs", "fraction of graphs of which every node is selected"),
+    "empty_fraction": Column("empty subgraphs", "fraction of graphs in which no node is selected"),
+    "full_fraction": Column("full subgraphs", "fraction of graphs in which every node is selected"),
     "true_fraction": Column("true fraction", "fraction of nodes in the ground truth, mean over graphs that have one"),
     "edge_auc": Column("edge ROC-AUC", "area under the ROC curve of the edge mask against true edges; 0.5 is chance"),
-    "precision": Column("precision", "fraction of true edges among the k best, where k are true"),
-    "fidelity_plus": Column("fidelity+", "how often the prediction changes without the k best edges"),
-    "fidelity_minus": Column("fidelity−", "how often the prediction changes with nothing but the k best edges"),
+    "precision": Column(
+        "precision",
+        "fraction of true edges among the k edges with the highest mask, where k is the number of true edges",
+    ),
+    "fidelity_plus": Column("fidelity+", "how often the prediction changes without the k edges with the highest mask"),
+    "fidelity_minus": Column(
+        "fidelity−", "how often the prediction changes with only the k edges with the highest mask"
+    ),
     "sparsity": Column("sparsity", "fraction of edges whose mask is at most ½"),
 }
 _MOLECULE_COLUMNS = {
@@ -60,9 +65,11 @@ _MOLECULE_COLUMNS = {
     "prediction": Column("prediction", "value or class that the model predicts from the subgraph", "of the property"),
     "fragment": Column("fragment", "SMILES of the largest connected component of the atoms above the threshold"),
     "fragment_fraction": Column("fragment fraction", "fraction of all atoms that are in the fragment"),
-    "reason": Column("reason", "why there is no fragment, or no molecule; empty where there are both"),
+    "reason": Column("reason", "why there is no fragment, or no molecule; empty if there are both"),
     "model": Column("model", "fingerprint of the weights of the model"),
-    "bias": Column("bias", "distance of the fragment's value from that of its molecule", "of the property"),
+    "bias": Column(
+        "bias", "absolute difference between the values of the fragment and of its molecule", "of the property"
+    ),
 }
 COLUMNS = _MODEL_COLUMNS | _MASK_COLUMNS | _MOLECULE_COLUMNS  # name → title, meaning, unit
 
@@ -96,7 +103,7 @@ def _prediction_measures(spec, predictions, outputs):
 
 
 def _class_information(logits, outputs):
-    "Cross entropy, and the bound on I(Y;G_sub). A class that training did not have has no output, and no probability."
+    "Cross entropy, and the bound on I(Y;G_sub). A class that did not occur in training has no output, and probability 0."
     import numpy as np
     import torch
     from torch.nn import functional as F
@@ -111,7 +118,7 @@ def _class_information(logits, outputs):
 
 # %% ../../nbs/49_evaluate.ipynb #167f2959
 def _mask_measures(graphs, predictions):
-    "The masks in numbers, and against the ground truth of the graphs where there is one."
+    "Measures of the masks, alone and against the ground truth of the graphs if there is one."
     import numpy as np
 
     from gib_nb.explain.metrics import edge_auc
@@ -135,7 +142,7 @@ def _mask_measures(graphs, predictions):
 
 # %% ../../nbs/49_evaluate.ipynb #04e834b8
 def _loss_measures(trainer, graphs, predictions):
-    "L_con, and the divergence from a prior, or None."
+    "L_con, and the KL divergence from the prior, or None."
     import torch
 
     from gib_nb.data.spec import check_prior
@@ -157,9 +164,9 @@ def _loss_measures(trainer, graphs, predictions):
 # %% ../../nbs/49_evaluate.ipynb #4e522a96
 def evaluate(
     trainer,  # fitted `GIBTrainer`
-    graphs,  # as `trainer.apply` takes them, with labels y and the ground truth node_mask, edge_mask where present
-    predictions=None,  # of the same graphs, where `trainer.apply` was called already
-) -> dict:  # plain numbers by the names of `COLUMNS`; None for what labels, ground truth or prior are missing for
+    graphs,  # as `trainer.apply` takes them, with labels y and the ground truth node_mask, edge_mask if present
+    predictions=None,  # of the same graphs, if `trainer.apply` was called already
+) -> dict:  # plain numbers by the names of `COLUMNS`; None where labels, ground truth or prior are missing
     "Every measure of a trained model on some graphs, from one `trainer.apply`; ValueError for graphs that do not fit."
     import torch
 

@@ -1,4 +1,4 @@
-"""The folder of a run: the model, its numbers, a report to read, and the rows of a file that cannot be used."""
+"""The result folder of a run: the model, its metrics, an HTML report, and the rows of a file that cannot be used."""
 
 import pathlib
 
@@ -11,14 +11,17 @@ from gib_nb.utils.text import label_text
 def write_report(
     trainer,  # fitted `GIBTrainer` or `GIBEnsemble`
     data,  # `GraphDataset` it was trained on, with test graphs
-    folder,  # which is made; what is in it is replaced
-    compare: bool = True,  # with a random forest, for molecules, and with the same network without a bottleneck
-    progress: bool = True,  # say what is computed
+    folder,  # created if needed; results in it are replaced
+    compare: bool = True,  # with the same network without a bottleneck and, for molecules, with a random forest
+    progress: bool = True,  # print what is being computed
 ) -> pathlib.Path:  # of report.html
-    "Write what `gib-nb train` writes: report.html, metrics.json, the model, and rejected.csv for a file with rows that cannot be used. `gib-nb predict`, `explain` and `app` take the folder as --model."
+    "Write the result folder of `gib-nb train`: report.html, metrics.json, the model, and rejected.csv if a file has rows that cannot be used. `gib-nb predict`, `explain` and `app` accept the folder as --model."
     if not len(data.test):
-        raise ValueError(f"expected a data set with test graphs (got {len(data)} graphs, none for the test)")
-    folder, say = pathlib.Path(folder), (lambda text: print(f"comparing: {text}", flush=True)) if progress else str
+        raise ValueError(f"expected a data set with test graphs (got {len(data)} graphs, none for testing)")
+    folder, say = (
+        pathlib.Path(folder),
+        (lambda text: print(f"training a baseline: {text}", flush=True)) if progress else str,
+    )
     trainer.save(folder)
     if getattr(data.source, "rejected", None):
         from gib_nb.data.files import write_rejected
@@ -32,12 +35,12 @@ def write_report(
 def run_record(
     trainer,  # fitted
     data,  # `GraphDataset`
-    compare: bool,  # also with models that have to be trained
-    report=str,  # is told what begins
+    compare: bool,  # also with a random forest and with a network without a bottleneck
+    report=str,  # called with the name of each baseline before it is trained
     standardize: bool = False,  # whether molecules were standardized when they were read
-    **more,  # what is known of the training besides, such as seconds
+    **more,  # further entries about the training, such as seconds
 ) -> dict:  # plain JSON
-    "All that a report says of a run, as metrics.json keeps it."
+    "The record of a run, from which its report is made and which metrics.json holds."
     from gib_nb.train.config import config_to_dict
 
     members, config = getattr(trainer, "members", [trainer]), trainer.config
@@ -62,7 +65,7 @@ def run_record(
 
 
 def example_molecules(data, number: int = 12) -> list:
-    "The first molecules of the test part with their labels as text, for those who look at the model later; [] for other graphs."
+    "The first test molecules with their labels as text, as examples for later use of the model; [] for other graphs."
     names = lambda y: y if data.classes is None or y != y else data.classes[int(y)]
     found = {}
     for graph, y in zip(data.test, data.labels[data.split["test"]].tolist()):
@@ -72,7 +75,7 @@ def example_molecules(data, number: int = 12) -> list:
 
 
 def source_record(source, standardize: bool) -> dict | None:
-    "What became of a file, as JSON; None for a data set by name."
+    "How a file was read, as JSON; None for a data set that was chosen by name."
     if source is None:
         return None
     return {
@@ -87,6 +90,6 @@ def source_record(source, standardize: bool) -> dict | None:
 
 
 def write_results(folder: pathlib.Path, trainer, data, metrics: dict, found: dict, folds=()):
-    "Write the report, then metrics.json, which says that the run is finished."
+    "Write the report, then metrics.json, which marks the run as finished."
     write_atomically(folder / "report.html", report_html(trainer, data, metrics, folds).encode())
     write_json(folder / "metrics.json", found)

@@ -20,9 +20,9 @@ def selected_edges(
 def graph_row(
     number: int,  # of the graph in its file, from 1
     explanation,  # `SubgraphExplanation`
-    prediction,  # class or value; of several targets a list
+    prediction,  # class or value; a list for several targets
 ) -> list:
-    "The columns of `GRAPH_COLUMNS`; nodes are numbered from 0, as in edge_index."
+    "The values of `GRAPH_COLUMNS` for one graph; nodes are numbered from 0, as in edge_index."
     nodes = explanation.selected_nodes.nonzero().flatten().tolist()
     edges = " ".join(f"{i}-{j}" for i, j in selected_edges(explanation))
     fraction = len(nodes) / max(explanation.num_nodes, 1)
@@ -31,7 +31,7 @@ def graph_row(
 
 
 def graph_figure(number: int, graph, explanation, prediction) -> str:  # HTML
-    "A graph for a gallery, with its prediction and how much of it is selected."
+    "A graph for a gallery, with its prediction and the size of its subgraph."
     size = f"{int(explanation.selected_nodes.sum())} of {explanation.num_nodes} nodes, {components_text(explanation.components)}"
     first = f"graph {number}: predicted {label_text(prediction)}"
     return html.picture(graph_svg(graph, explanation, f"{first}; {size}"), [first, size])
@@ -39,9 +39,9 @@ def graph_figure(number: int, graph, explanation, prediction) -> str:  # HTML
 
 def graphs_html(
     found,  # (number, graph, `SubgraphExplanation`, prediction) of each graph
-    model: str,  # what explained them, in words
-    max_drawn: int = 100,  # graphs that are drawn
-    largest: int = 200,  # nodes of a graph that is drawn
+    model: str,  # a description of the model that explained them
+    max_drawn: int = 100,  # draw at most this many graphs
+    largest: int = 200,  # draw only graphs with at most this many nodes
 ) -> str:  # a complete HTML document
     "A page with pictures of the graphs and a table of all of them."
     figures, rows, left_out, truth = [], [], 0, False
@@ -52,7 +52,7 @@ def graphs_html(
             truth |= "node_mask" in graph or "edge_mask" in graph
         else:
             left_out += 1
-    why = f"{left_out} graphs are not drawn: the first {max_drawn} of up to {largest} nodes are."
+    why = f"{left_out} graphs are not drawn. Only the first {max_drawn} graphs with at most {largest} nodes are."
     body = [
         "<h1>Subgraphs that carry the prediction</h1>",
         html.paragraph(f"Explained by {model}.", "model"),

@@ -1,7 +1,7 @@
 """The layout of all HTML pages that are written into files: tables, pictures and legends in one complete document.
 
-A page loads nothing from a network. Texts are escaped here, so that what a user typed or what a data set is called
-stays text. The style is `gib_nb/assets/report.css`, over the colors of `gib_nb.report.figures.THEME`.
+A page loads nothing from a network. Texts are escaped here, so that user input and the names of data sets cannot
+become markup. The style is `gib_nb/assets/report.css`, with the colors of `gib_nb.report.figures.THEME`.
 """
 
 import html
@@ -44,13 +44,13 @@ def table(
 
 
 def record_table(record: dict) -> str:
-    "A table of the entries of a dict; an entry that is a dict itself stands in one cell."
+    "A table of the entries of a dict; a dict within it is written into one cell."
     text = lambda value: ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else value
     return table([[name, text(value)] for name, value in record.items()])
 
 
 def paragraph(text: str, kind: str = "note") -> str:
-    "A paragraph of text, of a class of `report.css`."
+    "A paragraph of text with a class of `report.css`."
     return f'<p class="{kind}">{html.escape(text)}</p>'
 
 
@@ -69,7 +69,7 @@ def picture(
 
 
 def gallery(pictures: list[str]) -> str:
-    "Pictures side by side, as many in a row as there is space for."
+    "Pictures side by side, as many in a row as fit."
     return f'<div class="gallery">{"".join(pictures)}</div>'
 
 
@@ -77,17 +77,17 @@ def legend(
     molecules: bool,  # atoms and bonds, or nodes and edges
     truth: bool,  # whether the ground truth is outlined
 ) -> str:
-    "What the colors of the pictures mean."
+    "The legend, which explains the colors of the pictures."
     node, edge = ("atom", "bond") if molecules else ("node", "edge")
     inside = (
         "inside the fragment, which is the largest connected component of the subgraph"
         if molecules
-        else "inside the subgraph; its width is the edge mask"
+        else "inside the subgraph; its width shows the edge mask"
     )
     marks = [
         (
             f"background: linear-gradient(90deg, {shade(0)}, {shade(1)})",
-            f"{node}: probability to be in the subgraph, from 0 to 1",
+            f"{node}: probability of being in the subgraph, from 0 to 1",
         ),
         (f"background: {ORANGE}; height: 8px", f"{edge} {inside}"),
     ]
@@ -98,7 +98,7 @@ def legend(
 
 
 def plots(figures: dict) -> list[str]:
-    "Plotly figures by the id of their element, as HTML; the first one carries plotly's program, of about 5 MB."
+    "Plotly figures as HTML, by the id of their element; the first one includes the code of plotly, about 5 MB."
     config = {"displaylogo": False, "displayModeBar": False, "responsive": True}
     return [
         figure.update_layout(width=None, autosize=True).to_html(

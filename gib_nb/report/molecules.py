@@ -4,16 +4,16 @@ from gib_nb.explain.molecule import worth_rows
 from gib_nb.report import html
 from gib_nb.utils.text import label_text
 
-# in the order of a table; `gib_nb.report.evaluate.COLUMNS` says what they mean
+# in the order of a table; `gib_nb.report.evaluate.COLUMNS` explains them
 MOLECULE_COLUMNS = ("smiles", "prediction", "fragment", "fragment_fraction", "components", "reason", "model")
 
 
 def molecule_row(
     smiles: str,
-    explanation,  # `MoleculeExplanation`; None where there is none
-    reason,  # why there is no explanation, or no fragment; None where there are both
+    explanation,  # `MoleculeExplanation`, or None
+    reason,  # why there is no explanation, or no fragment; None if there are both
 ) -> list:
-    "The columns of `MOLECULE_COLUMNS` for one line."
+    "The values of `MOLECULE_COLUMNS` for one line."
     e = explanation
     if e is None:
         return [smiles, "", "", "", "", reason, ""]
@@ -29,7 +29,7 @@ def molecule_row(
 
 
 def components_text(count: int) -> str:
-    "A number of connected components in words."
+    "The number of connected components as text."
     return f"{count} connected component{'' if count == 1 else 's'}"
 
 
@@ -43,7 +43,7 @@ def molecule_figure(
     lines += [
         f"molecule: {e.smiles}",
         f"fragment: {e.fragment.smiles or f'none: {e.fragment.reason}'}",
-        f"{len(e.fragment.atoms)} of {len(e.weights)} atoms; subgraph with {components_text(e.components)}",
+        f"{len(e.fragment.atoms)} of {len(e.weights)} atoms in the fragment; subgraph with {components_text(e.components)}",
     ]
     if e.oracle:
         value = "none" if e.fragment_value is None else f"{e.fragment_value:.3f}"
@@ -54,7 +54,7 @@ def molecule_figure(
 
 def explanations_html(
     found,  # (SMILES, MoleculeExplanation or None, reason or None), as from `explain_lines`
-    max_drawn: int = 200,  # molecules that are drawn
+    max_drawn: int = 200,  # draw at most this many molecules
 ) -> str:  # a complete HTML document
     "A page that names the model and its scores, with pictures of the molecules and a table of all lines."
     figures, rows, models = [], [], {}
@@ -64,7 +64,7 @@ def explanations_html(
         if e is not None and len(figures) < max_drawn:
             figures.append(molecule_figure(e, f"predicted {label_text(e.prediction)}"))
     body = [
-        "<h1>Fragments of molecules that carry the prediction</h1>",
+        "<h1>Fragments that carry the prediction</h1>",
         *(html.paragraph(f"Explained by {model}.", "model") for model in models),
         html.legend(True, False),
         html.paragraph(f"Only the first {max_drawn} molecules are drawn.") if len(figures) == max_drawn else "",

@@ -1,6 +1,6 @@
-"""The numbers of one training run: its scores and those of baselines, the test subgraphs, their information, warnings.
+"""The measures of one training run: scores of the model and of baselines, the test subgraphs, their information, and warnings.
 
-`run_metrics` measures a trained model and gives plain JSON. The other functions turn that record into rows and
+`run_metrics` measures a trained model and returns plain JSON. The other functions turn that record into rows and
 sentences for the terminal and for the HTML report.
 """
 
@@ -12,14 +12,14 @@ from gib_nb.report.evaluate import COLUMNS, evaluate
 from gib_nb.report.tables import align, mean_text
 
 PARTS = ("train", "valid", "test")
-AUDITED = 100  # graphs, at most, by which the mask of a run is audited
+AUDITED = 100  # the mask of a run is audited on at most this many graphs
 
 
 def baselines(
     data,  # `GraphDataset`
-    predictions: dict | None = None,  # from `baseline_predictions`; None: those that need no training of networks
+    predictions: dict | None = None,  # from `baseline_predictions`; None: those of the constant and of the linear model
 ) -> dict:  # name → part → accuracy or R²
-    "Scores of models that have no bottleneck."
+    "Scores of the baselines, which have no bottleneck."
     found = baseline_predictions(data) if predictions is None else predictions
     return {
         name: {part: score_of(outcomes, data, rows) for part, rows in data.split.items()}
@@ -45,17 +45,17 @@ def test_metrics(
 def run_metrics(
     trainer,  # fitted `GIBTrainer` or `GIBEnsemble`
     data,  # `GraphDataset` it was trained on
-    information_graphs: int = 4000,  # I(G;G_sub) is estimated on at most so many graphs of the whole data set
-    networks: bool = False,  # compare also with a random forest, for molecules, and with the same network without a bottleneck
-    report=lambda text: None,  # is told what begins
+    information_graphs: int = 4000,  # I(G;G_sub) is estimated on at most this many graphs of the whole data set
+    networks: bool = False,  # compare also with the same network without a bottleneck, and for molecules with a random forest
+    report=lambda text: None,  # called with the name of each baseline before it is trained
     **settings,  # of `estimate_mi`
 ) -> dict:  # plain JSON
     """Measure a trained model.
 
     "scores": accuracy or R² of the model and of `baselines` on each part of the split; "subgraphs": `evaluate` on the
-    test graphs; "metrics": `test_metrics`; "spread": `spread_measures` on them, None without an ensemble; "audit": `audit_masks` on them;
-    "faithfulness": `audit` of the mask on test graphs, None where these are too few; "mutual_information": estimate of
-    I(G;G_sub) in nats; "collapse", "warnings": texts.
+    test graphs; "metrics": `test_metrics`; "spread": `spread_measures` on the test graphs, None for a single model; "audit":
+    `audit_masks` on the test graphs; "faithfulness": `audit` of the mask on test graphs, None if there are too few;
+    "mutual_information": estimate of I(G;G_sub) in nats; "collapse", "warnings": texts.
     """
     import numpy as np
 
@@ -102,9 +102,9 @@ def mean_audit(
 
 def faithfulness(
     trainer,  # fitted `GIBTrainer`, or `GIBEnsemble`, of which the first model is audited
-    graphs,  # of which at most `AUDITED` are taken
+    graphs,  # at most `AUDITED` of them are used
 ) -> dict | None:
-    "`audit` as JSON; None for too few graphs that can be cut."
+    "The result of `audit` as JSON; None if too few graphs can be cut."
     from gib_nb.explain.audit import LEAST, audit, can_be_cut
 
     usable = [graph for graph in graphs if can_be_cut(graph)][:AUDITED]
@@ -117,10 +117,10 @@ def spread_measures(
     trainer,  # fitted `GIBEnsemble`
     graphs,  # with labels
 ) -> dict:
-    """How far the members are apart, and whether it is farther where the ensemble is wrong.
+    """The spread of the members' predictions, and whether it is larger where the ensemble is wrong.
 
-    "models"; "mean": mean standard deviation over the members; "measure" and "value": Spearman correlation with the
-    absolute error, or ROC-AUC of the standard deviation for wrong classes, None where it is not defined."""
+    "models": number of members; "mean": mean standard deviation over the members; "measure" and "value": Spearman correlation
+    with the absolute error, or ROC-AUC of the standard deviation for detecting wrong classes, None if it is not defined."""
     import numpy as np
 
     from gib_nb.data.labels import list_graphs
@@ -142,7 +142,7 @@ def spread_measures(
 
 
 def _mask_warnings(subgraphs, collapse):
-    "What is suspicious about the masks of the test graphs; a collapse that was found already is not reported twice."
+    "Warnings about the masks of the test graphs; a collapse that was detected before is not reported twice."
     empty, full, threshold = subgraphs["empty_fraction"], subgraphs["full_fraction"], subgraphs["threshold"]
     if not collapse and empty + full == 1:
         yield (
@@ -151,13 +151,13 @@ def _mask_warnings(subgraphs, collapse):
         )
     if 0.1 < empty < 1:
         yield (
-            f"{empty:.0%} of the test subgraphs are empty at the threshold {threshold:g}: the model may encode the "
-            "label in selecting nothing, and then its subgraphs explain nothing"
+            f"{empty:.0%} of the test subgraphs are empty at the threshold {threshold:g}: the model may encode a "
+            "label by selecting nothing, and then its subgraphs do not explain its predictions"
         )
 
 
 def plain_json(value):
-    "The same as JSON gives it back: lists for tuples, and None for numbers that are not finite."
+    "A value as JSON returns it: lists in place of tuples, and None in place of numbers that are not finite."
     if isinstance(value, dict):
         return {key: plain_json(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
@@ -166,18 +166,18 @@ def plain_json(value):
 
 
 def number_text(value, format: str) -> str:
-    'A number as text, and "unknown" for None.'
+    'A number as text; "unknown" for None.'
     return "unknown" if value is None else f"{value:{format}}"
 
 
 def score_rows(metrics: dict) -> list[list[str]]:
-    "The scores of the model and of the baselines, each with the three parts as text."
+    "A row for the model and for each baseline, with its scores on the three parts of the split as text."
     scores = metrics["scores"]
     return [[name, *(number_text(scores[name][part], ".3f") for part in PARTS)] for name in scores if name != "measure"]
 
 
 def metric_rows(metrics: dict) -> list[list[str]]:
-    "A row for each metric on the test graphs, with a column for the model and for each baseline; empty for a record of before there were any."
+    "A row for each metric on the test graphs, with a column for the model and for each baseline; empty for an older record without metrics."
     from gib_nb.train.metrics import METRICS
 
     table = metrics.get("metrics") or {}
@@ -194,7 +194,7 @@ def _interval_text(cell: dict) -> str:
 
 
 def spread_rows(metrics: dict) -> list[list[str]]:
-    "The spread of an ensemble in numbers: quantity, value, and what it is worth; empty for a single model."
+    "The spread of an ensemble as rows: quantity, value, and how well it predicts errors; empty for a single model."
     if not (spread := metrics.get("spread")):
         return []
     of = "of the probability of the predicted class" if metrics["task"] == "classification" else "of the value"
@@ -210,7 +210,7 @@ def spread_rows(metrics: dict) -> list[list[str]]:
 
 
 def subgraph_rows(metrics: dict) -> list[list[str]]:
-    "The test subgraphs in numbers: quantity, value, and what to compare it with."
+    "The measures of the test subgraphs as rows: quantity, value, and what to compare it with."
     s, audit = metrics["subgraphs"], metrics.get("audit")
     title = lambda name: COLUMNS[name].title
     truth = "" if s["true_fraction"] is None else f"; {s['true_fraction']:.1%} of the nodes belong to the ground truth"
@@ -232,7 +232,7 @@ def subgraph_rows(metrics: dict) -> list[list[str]]:
             [
                 f"{metrics['scores']['measure']} from the subgraph",
                 f"{audit['subgraph']:.3f}",
-                f"from an empty one {audit['empty']:.3f}, from a random one of the same size "
+                f"from an empty subgraph {audit['empty']:.3f}, from a random one of the same size "
                 f"{audit['random']:.3f}, from the whole graph {audit['full']:.3f}",
             ]
         )
@@ -249,13 +249,13 @@ def _information_row(m):
     return [
         COLUMNS["graph_mi"].title,
         f"{value} ± {error} nats",
-        f"held out; {in_sample} on the pairs that the critic was trained on; with so few pairs no value above "
+        f"held out; {in_sample} on the pairs that the critic was trained on; with this number of pairs no value above "
         f"{ceiling} can be certified",
     ]
 
 
 def all_warnings(metrics: dict) -> list[str]:
-    "Everything that a reader of the numbers should know, in sentences."
+    "All warnings about a run, as sentences."
     collapse = [f"collapse: {metrics['collapse']}"] if metrics["collapse"] else []
     information = [f"I(G;G_sub): {text}" for text in metrics["mutual_information"]["warnings"]]
     found = metrics.get("faithfulness")
@@ -264,12 +264,12 @@ def all_warnings(metrics: dict) -> list[str]:
 
 
 def fold_summary(folds: list[dict]) -> list[str]:
-    "Mean ± standard deviation over the folds of the score of each part, as text."
+    "For each part of the split, mean ± standard deviation of the score over the folds, as text."
     return [mean_text([metrics["scores"]["model"][part] for metrics in folds]) for part in PARTS]
 
 
 def results_text(metrics: dict) -> str:
-    "The table that a training run ends with."
+    "The tables and warnings that are printed at the end of a training run."
     scores = align([[metrics["scores"]["measure"], *PARTS], *score_rows(metrics)])
     numbers = [*spread_rows(metrics), *subgraph_rows(metrics)]
     rows = [f"{name}: {value} ({compared})" for name, value, compared in numbers]

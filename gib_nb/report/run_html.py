@@ -12,30 +12,30 @@ from gib_nb.train.metrics import METRICS
 from gib_nb.utils.text import label_text
 
 PARTS = ("training", "validation", "test")
-TRAINING = """<h2>Training</h2><p>The left panel shows the losses of each epoch, the right one the score on the
-validation graphs, the mean probability of a node to be in the subgraph, and the estimate of I(G;G_sub). The dashed line
+TRAINING = """<h2>Training</h2><p>The left panel shows the losses of each epoch. The right panel shows the score on the
+validation graphs, the mean probability that a node is in the subgraph, and the estimate of I(G;G_sub). The dashed line
 marks the epoch whose model was kept: the one with {best} among those with the full weights α and
 β.</p>"""
-PROBABILITIES = """<h2>Node probabilities</h2><p>Probabilities near 0 and 1 are clear decisions. Where most of them lie
-near the threshold (dashed), the subgraph depends on the threshold more than on the graph.</p>"""
-AUDIT = """<h2>Is the mask the reason?</h2><p>An audit on test graphs: <strong>{verdict}</strong>. Parts of a graph are
-cut away by the mask and at random, and the model begins again with what is left. The prediction should change when the
-selection is cut out, should stay when nothing else is left and whatever is added to it, and the classifier should
-notice which nodes or edges it is shown.</p>"""
+PROBABILITIES = """<h2>Node probabilities</h2><p>Probabilities near 0 and 1 are clear decisions. If most of them are
+near the threshold (dashed line), the subgraph depends more on the threshold than on the graph.</p>"""
+AUDIT = """<h2>Does the prediction depend on the mask?</h2><p>An audit on test graphs: <strong>{verdict}</strong>. Parts of
+each graph are removed, as chosen by the mask or at random, and the model predicts again from the rest. The prediction
+should change when the selection is removed. It should not change when only the selection is kept, or when other parts
+are added to it. The output of the classifier should depend on which nodes or edges are selected.</p>"""
 BASELINES = (
     "The no-edges baseline is a linear model of the mean node features. A model that is not clearly better "
-    "than both has learned nothing from the edges."
+    "than both baselines has learned nothing from the edges."
 )
 INTERVALS = (
-    "In brackets: 95 % intervals by bootstrap over the test graphs. They do not contain how much another seed, or "
-    "another split, would change the numbers."
+    "The 95 % bootstrap intervals over the test graphs are in brackets. They do not include the variation that another "
+    "seed or another split would cause."
 )
 SPREAD = (
-    "The predictions are means over the models, which differ in their seed. Where the models are apart, the ensemble "
-    "should be wrong more often: a ROC-AUC of 0.5, or a correlation of 0, says that their spread knows nothing of it."
+    "The predictions are means over the models, which differ in their seed. Where the models disagree more, the ensemble "
+    "should be wrong more often. A ROC-AUC of 0.5, or a correlation of 0, means that the spread does not predict errors."
 )
 FOLDS = (
-    "The last line is the mean ± standard deviation over the folds. Everything else on this page belongs to the "
+    "The last row is the mean ± standard deviation over the folds. Everything else on this page is about the "
     "first fold."
 )
 
@@ -43,7 +43,7 @@ FOLDS = (
 def gallery_choice(
     graphs,  # PyG `Data` with y
     number: int = 12,
-    largest: int = 100,  # nodes; where all graphs are larger, the smallest are taken
+    largest: int = 100,  # nodes; if all graphs are larger, the smallest ones are shown
 ) -> list[int]:  # positions in graphs
     "Which graphs to show: evenly spaced in the order of their labels."
     import numpy as np
@@ -56,7 +56,7 @@ def gallery_choice(
 
 
 def _label_words(data, graph, prediction) -> str:
-    "The label of a graph, and what was predicted."
+    "The label of a graph and its prediction, as text."
     label = "class" if data.task == "classification" and data.targets is None else "value"
     label = "labels" if data.targets is not None else label
     value = graph.y.reshape(-1).tolist() if data.targets is not None else graph.y.item()
@@ -87,7 +87,7 @@ def _molecule_pictures(trainer, data, graphs, oracle):
 
 
 def _gallery(trainer, data):
-    "Some test graphs with their subgraphs, HTML."
+    "Some test graphs with their subgraphs, as HTML."
     chosen = gallery_choice(data.test)
     graphs = [data.test[i] for i in chosen]
     molecules = all("smiles" in graph for graph in graphs)
@@ -105,12 +105,12 @@ def _gallery(trainer, data):
 
 
 def oracle_note(oracle, seed: int) -> str:
-    "How far the values of a property can be trusted, HTML; empty without a property."
+    "How far the values of a property can be trusted, as HTML; empty without a property."
     if oracle is None:
         return ""
     seen = (
-        " It was fitted on the training part of the split with seed 0; with another seed it has seen some of these "
-        "molecules."
+        " It was fitted on the training part of the split with seed 0. With another seed, some of these molecules "
+        "were among its training molecules."
         if oracle.kind == "surrogate" and seed
         else ""
     )
@@ -118,12 +118,12 @@ def oracle_note(oracle, seed: int) -> str:
 
 
 def wide(low: int, high: int, plot: str) -> str:
-    "A plot that is between `low` and `high` pixels wide, and can be scrolled on a narrow page."
+    "A plot that is between `low` and `high` pixels wide and can be scrolled on a narrow page."
     return f'<div class="wide"><div style="min-width: {low}px; max-width: {high}px">{plot}</div></div>'
 
 
 def _plots(trainer, data, metrics):
-    "What is drawn by plotly: the audit, where there is one, the training, and the probabilities, as HTML."
+    "The plotly figures as HTML: the audit if there is one, the training, and the probabilities."
     from gib_nb.explain.audit import Audit
 
     found = Audit.from_dict(metrics["faithfulness"]) if metrics.get("faithfulness") else None
@@ -156,7 +156,7 @@ def _metrics_html(metrics):
 
 
 def _spread_html(metrics):
-    "How far the models of an ensemble are apart, as HTML; nothing for a single model."
+    "The spread of an ensemble, as HTML; nothing for a single model."
     return [html.table(rows, ["test graphs", "", ""]), html.paragraph(SPREAD)] if (rows := spread_rows(metrics)) else []
 
 
@@ -174,7 +174,7 @@ def _folds_html(folds):
 
 
 def _record_html(trainer, metrics):
-    "What is needed to repeat the run, to be unfolded."
+    "What is needed to repeat the run, in sections that can be unfolded."
     from gib_nb.train.config import flat_settings
 
     training = {name: metrics[name] for name in ("epochs", "seconds", "resumed") if metrics[name] is not None}
@@ -193,8 +193,8 @@ def report_html(
     trainer,  # fitted `GIBTrainer`
     data,  # `GraphDataset` it was trained on
     metrics: dict,  # of the run, as in metrics.json
-    folds: tuple = (),  # metrics of all folds, where this is one of them
-) -> str:  # a complete HTML document of about 5 MB, nearly all of it plotly's program
+    folds: tuple = (),  # metrics of all folds, if this run is one of them
+) -> str:  # a complete HTML document of about 5 MB, nearly all of it the code of plotly
     "The report of a run: predictions, subgraphs, training, and pictures."
     classes = data.task == "classification"
     constant = (

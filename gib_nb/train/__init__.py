@@ -1,1 +1,1 @@
-"""Training: of a bottleneck, and of networks without one."""
+"""Training of graph information bottlenecks and of networks without one."""

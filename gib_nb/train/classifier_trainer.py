@@ -46,20 +46,22 @@ class ClassifierConfig(Part, abstract=True):
 
     network: Any = checked(
         "gin",
-        "a registered network, or a function (in_channels, out_channels) → module (x, edge_index, batch, num_graphs), and edge_attr or edge_weight where its forward has them → [N, out_channels]",
+        "a registered network, or a function (in_channels, out_channels) → module that maps (x, edge_index, batch, num_graphs), and edge_attr or edge_weight if its forward has them, to [N, out_channels]",
         _check_network,
     )
     hidden_channels: int = count(64, "width of a registered network")
-    num_layers: int = count(2, "message-passing layers of a registered network")
-    epochs: int = count(100, "epochs at most")
+    num_layers: int = count(2, "number of message-passing layers of a registered network")
+    epochs: int = count(100, "maximum number of epochs")
     patience: int | None = count(
-        None, "epochs without a better validation loss before stopping (default: never)", optional=True
+        None,
+        "number of epochs without a better validation loss after which training stops (default: never)",
+        optional=True,
     )
-    metric: str = choice("loss", METRIC_NAMES, "what chooses the epoch, on the validation graphs")
+    metric: str = choice("loss", METRIC_NAMES, "measure on the validation graphs that selects the best epoch")
     class_weight: Any = checked(None, "as in `GIBConfig`", check_class_weight)
     lr: float = number(3e-3, "learning rate")
     max_grad_norm: float | None = number(None, "as in `Optim`", positive=True, optional=True)
-    batch_size: int = count(128, "graphs in a batch")
+    batch_size: int = count(128, "number of graphs in a batch")
     seed: int = count(0, "seed of weights and batches", low=0)
     device: str = checked("cpu", "cpu, cuda, cuda:1, …", lambda name, value: None)
 
@@ -71,7 +73,7 @@ class ClassifierConfig(Part, abstract=True):
 
 # %% ../../nbs/42_classifier_trainer.ipynb #1ed57c5e
 def build_network(config: ClassifierConfig, graphs: PreparedGraphs) -> nn.Module:
-    "The network of a configuration for training graphs, with weights of single precision."
+    "The network of a configuration for the training graphs, with weights in single precision."
     spec = graphs.spec
     if callable(config.network):
         return config.network(spec.in_channels, spec.out_channels).float()
@@ -89,14 +91,14 @@ def build_network(config: ClassifierConfig, graphs: PreparedGraphs) -> nn.Module
 
 # %% ../../nbs/42_classifier_trainer.ipynb #4f59a327
 def network_edge_fields(config: ClassifierConfig, spec: DataSpec) -> tuple[str, ...]:
-    "Which of edge_attr and edge_weight the network of a configuration takes, for the format of graphs without either."
+    "Which of edge_attr and edge_weight the network of a configuration accepts; `spec` is that of graphs without either."
     tiny = dataclasses.replace(config, hidden_channels=4, num_layers=1)
     with LocalRandomness(0):
         return edge_fields(build_network(tiny, PreparedGraphs([], dataclasses.replace(spec, edge_channels=1))))
 
 # %% ../../nbs/42_classifier_trainer.ipynb #882a6d13
 class ClassifierState:
-    "One training: network, optimizer, random numbers and counters, as the loop expects a state."
+    "State of one training, as the loop expects it: network, optimizer, random numbers and counters."
 
     def __init__(
         self,
@@ -129,26 +131,28 @@ class ClassifierState:
 
 @dataclass(frozen=True)
 class Supervised(Phase, abstract=True):
-    "L_cls, or another loss of the labels, alone."
+    "Only L_cls, or another loss of the labels."
 
     patience: int | None = count(
-        None, "epochs without a better validation loss before stopping (default: never)", optional=True
+        None,
+        "number of epochs without a better validation loss after which training stops (default: never)",
+        optional=True,
     )
 
 # %% ../../nbs/42_classifier_trainer.ipynb #630ad7a4
 @patch
 def begin_epoch(self: ClassifierState):
-    "Training mode."
+    "Put the model into training mode."
     self.model.train()
 
 
 @patch
 def batches(self: ClassifierState):
-    "The epoch's batches in a fresh order, each with the rows of its graphs."
+    "The batches of the epoch in a new random order, each with the rows of its graphs."
     with self.randomness:
         seed = [int(torch.empty((), dtype=torch.int64).random_()) for _ in range(2)][
             1
-        ]  # the first is the loader's for its workers
+        ]  # a loader uses the first one for its workers
     for rows in torch.randperm(len(self.train), generator=torch.Generator().manual_seed(seed)).split(
         self.config.batch_size
     ):
@@ -164,7 +168,7 @@ def losses(self: ClassifierState, rows: Tensor, batch) -> dict[str, Tensor]:
 # %% ../../nbs/42_classifier_trainer.ipynb #0b2d5443
 @patch
 def step(self: ClassifierState, loss: Tensor):
-    "One step of all weights."
+    "One optimizer step of all weights."
     self.optimizer.zero_grad()
     loss.backward()
     clip_gradients(self.model.parameters(), self.config.max_grad_norm)
@@ -199,7 +203,7 @@ class ClassifierTrainer(GraphEstimator):
 
     def __init__(
         self,
-        network="gin",  # as in `ClassifierConfig`, like all others
+        network="gin",  # as in `ClassifierConfig`, like all other settings
         *,
         loss=None,  # as in `GIBTrainer`, like the next two
         optimizer=None,
@@ -211,7 +215,7 @@ class ClassifierTrainer(GraphEstimator):
         self.functions = functions.check(class_weight=self.config.class_weight)
 
     def get_params(self, deep: bool = True) -> dict:
-        "All settings by name, and the functions of your own."
+        "All settings by name, and functions of your own."
         return vars(self.config) | vars(self.functions)
 
     def _configure(self, **settings):
@@ -225,14 +229,14 @@ class ClassifierTrainer(GraphEstimator):
 def fit(
     self: ClassifierTrainer,
     train_graphs,  # as in `GIBTrainer.fit`
-    y=None,  # [N] their labels or values, where they do not hold them
+    y=None,  # [N] labels or values, if the graphs do not contain them
     *,
     valid=None,  # graphs for validation, or a pair of graphs and y; default: a tenth of the graphs
     progress: bool = False,  # show a progress bar
     callbacks=None,  # as in `GIBTrainer.fit`
     num_workers: int = 0,  # as in `GIBTrainer.fit`
 ) -> "ClassifierTrainer":
-    "Train; ValueError for graphs that `GIBTrainer` would refuse."
+    "Train; ValueError for graphs that `GIBTrainer` does not accept either."
     more = dict(class_weight=self.config.class_weight, edges=functools.partial(network_edge_fields, self.config))
     spec, graphs, valid = prepare_any(train_graphs, y, valid, num_workers, seed=self.config.seed, **more)
     history, stopping = History(), EarlyStopping(self.config.metric)

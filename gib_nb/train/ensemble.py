@@ -1,4 +1,4 @@
-"""Several GIBs that differ in their seed: mean predictions, and how far the models are apart."""
+"""Ensembles of GIBs that differ in their seed: mean predictions and their spread."""
 
 import dataclasses
 import json
@@ -25,15 +25,15 @@ class GIBEnsemble(GraphEstimator):
     """A deep ensemble (Lakshminarayanan et al. 2017): members with the seeds s, s + 1, … on the same training and validation graphs.
 
     The probability of a class is the mean of the members' probabilities, a value the mean of their values, and a mask
-    the mean of their masks. Embeddings stand side by side, [N, sum of d]. `members` are fitted `GIBTrainer`s.
+    the mean of their masks. Embeddings are concatenated, [N, sum of d]. `members` are fitted `GIBTrainer`s.
     """
 
     def __init__(
         self,
-        config: GIBConfig | None = None,  # of all members; its seed is that of the first
+        config: GIBConfig | None = None,  # of all members; its seed is that of the first member
         num_models: int = 5,
         *,
-        loss=None,  # as in `GIBTrainer`, like the others
+        loss=None,  # as in `GIBTrainer`, like the next two
         optimizer=None,
         scheduler=None,
         **settings,
@@ -49,7 +49,7 @@ class GIBEnsemble(GraphEstimator):
         self.explained_model, self.record = None, {}
 
     def get_params(self, deep: bool = True) -> dict:
-        "All settings by name, the number of models, and the functions of your own."
+        "All settings by name, the number of models, and your own functions."
         return flat_settings(self.config) | self._in_python()
 
     def _in_python(self) -> dict:
@@ -82,7 +82,7 @@ class GIBEnsemble(GraphEstimator):
 
     @property
     def collapse(self) -> str | None:
-        "What went wrong with which members, in words, or None."
+        "Which members collapsed and how, as text, or None."
         found = [(i, member.collapse) for i, member in enumerate(self.members) if member.collapse]
         return "; ".join(f"member {i}: {text}" for i, text in found) or None
 
@@ -92,9 +92,11 @@ class GIBEnsemble(GraphEstimator):
         y=None,
         *,
         valid=None,
-        checkpoint: str | os.PathLike | None = None,  # file; that of each member is in a folder beside it: member-0, …
+        checkpoint: str
+        | os.PathLike
+        | None = None,  # file; each member has its own in a folder next to it: member-0, …
         progress: bool = True,
-        callbacks=None,  # told of all members, one after the other
+        callbacks=None,  # called for all members, one after the other
         num_workers: int = 0,
     ) -> "GIBEnsemble":
         "Train all members, one after the other."
@@ -120,7 +122,7 @@ class GIBEnsemble(GraphEstimator):
         return torch.stack([member._logits(graphs) for member in self.members])
 
     def predict_std(self, graphs) -> np.ndarray:
-        "Standard deviation over the members, with M − 1 below the line, of the value in the units of y, or of the probability of the predicted class, [N]; of several targets, of each value or of the probability of its second class, [N, T]."
+        "Standard deviation over the members, with denominator M − 1: of the value in the units of y or of the probability of the predicted class, [N]; for several targets, of each value or of the probability of each second class, [N, T]."
         return self._std(self._member_logits(graphs))
 
     def _std(self, logits: Tensor) -> np.ndarray:
@@ -139,7 +141,7 @@ class GIBEnsemble(GraphEstimator):
             yield self._mean(parts)
 
     def _mean(self, parts: tuple[Predictions, ...]) -> Predictions:
-        "Predictions of the same graphs by all members as one."
+        "Combine the predictions of all members for the same graphs into one."
         stack = lambda name: torch.stack([getattr(part, name) for part in parts])
         beside = lambda name: torch.cat([getattr(part, name) for part in parts], 1)
         whole = parts[0].whole_prediction is not None
@@ -156,7 +158,7 @@ class GIBEnsemble(GraphEstimator):
     apply, explain, iter_explain = GIBTrainer.apply, GIBTrainer.explain, GIBTrainer.iter_explain
 
     def mutual_information(self, graphs, **settings) -> MIEstimate:
-        "I(G;G_sub) in nats, the mean over the members of the estimate of each, and of its standard error; settings go to `estimate_mi`."
+        "I(G;G_sub) in nats; the estimate and its standard error are means over the members. Settings are those of `estimate_mi`."
         self._fitted()
         graphs = self.spec.prepare(graphs, labels=False)
         found = [member.mutual_information(graphs, **settings) for member in self.members]
@@ -166,7 +168,7 @@ class GIBEnsemble(GraphEstimator):
         return dataclasses.replace(found[0], **means, warnings=tuple(texts), history=())
 
     def save(self, folder: str | os.PathLike):
-        "Write each member into a folder of its own, member-0 and so on, and config.json beside them."
+        "Write each member into a folder of its own, member-0 and so on, and config.json next to them."
         self._fitted()
         for i, member in enumerate(self.members):
             member.save(member_folder(folder, i))
@@ -181,11 +183,11 @@ class GIBEnsemble(GraphEstimator):
         encoder=None,  # as in `GIBTrainer.load`, like the next
         device: str | None = None,
     ) -> "GIBEnsemble":
-        "Read a trained ensemble; FileNotFoundError or ValueError when the folder holds something else."
+        "Read a trained ensemble; FileNotFoundError or ValueError if the folder holds something else."
         record = ensemble_record(folder)
         if record is None:
             raise FileNotFoundError(
-                f"expected a folder written by GIBEnsemble.save (got {folder}, without a config.json that says how many models)"
+                f"expected a folder written by GIBEnsemble.save (got {folder}, which has no config.json of an ensemble)"
             )
         members = [
             GIBTrainer.load(member_folder(folder, i), encoder, None, device) for i in range(record["num_models"])
@@ -199,7 +201,7 @@ def combine_logits(
     spec: DataSpec,
     logits: Tensor,  # [M, N, C], of each member
 ) -> Tensor:  # [N, C]
-    "Mean values, or logits whose probabilities are the mean of the members' probabilities."
+    "Mean values, or logits whose probabilities are the means of the members' probabilities."
     if spec.task == "regression":
         return logits.double().mean(0).to(logits.dtype)
     log_mean = lambda log_p: log_p.logsumexp(0) - math.log(len(logits))
@@ -210,12 +212,12 @@ def combine_logits(
 
 
 def member_folder(folder: str | os.PathLike, number: int) -> pathlib.Path:
-    "Where a member of an ensemble is saved."
+    "The folder in which a member of an ensemble is saved."
     return pathlib.Path(folder) / f"member-{number}"
 
 
 def ensemble_record(folder: str | os.PathLike) -> dict | None:
-    "What stands in config.json of an ensemble; None for another folder."
+    "The content of config.json of an ensemble; None for another folder."
     path = pathlib.Path(folder) / "config.json"
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
@@ -228,5 +230,5 @@ def load_trainer(
     folder: str | os.PathLike,  # written by `GIBTrainer.save`, `GIBEnsemble.save` or `gib-nb train`
     **settings,  # of `load`
 ) -> "GIBTrainer | GIBEnsemble":
-    "Read a trained model or a trained ensemble, whichever it is."
+    "Read a trained model or a trained ensemble, whichever the folder holds."
     return (GIBTrainer if ensemble_record(folder) is None else GIBEnsemble).load(folder, **settings)

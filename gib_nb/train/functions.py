@@ -1,4 +1,4 @@
-"""Functions of your own in place of L_cls, of Adam and of the constant learning rate."""
+"""Your own functions in place of L_cls, of Adam and of the constant learning rate."""
 
 import functools
 import io
@@ -19,12 +19,12 @@ _MEANING = {
 
 @dataclass(frozen=True)
 class TrainingFunctions:
-    """What a trainer is given in place of its own loss, optimizer and learning rate; None leaves that as it is.
+    """Functions that replace the loss, the optimizer and the learning-rate schedule of a trainer; None keeps its own.
 
-    Functions are not saved. A training that is resumed is given them again; its checkpoint has their states and names.
+    Functions are not saved. Give them again to resume a training; its checkpoint holds only their states and names.
     """
 
-    loss: Callable | None = None  # (prediction [N, C], y) → scalar; `targets_for_loss` says what y is
+    loss: Callable | None = None  # (prediction [N, C], y) → scalar; `targets_for_loss` explains y
     optimizer: Callable | None = None  # parameters → `torch.optim.Optimizer`, with a learning rate of its own
     scheduler: Callable | None = None  # optimizer → `torch.optim.lr_scheduler.LRScheduler`, stepped after each epoch
 
@@ -34,15 +34,15 @@ class TrainingFunctions:
                 raise TypeError(f"expected {name} as {_MEANING[name]} (got {type(function).__name__})")
 
     def given(self) -> dict[str, Callable]:
-        "Those that are not None, by name."
+        "The functions that are not None, by name."
         return {each.name: getattr(self, each.name) for each in fields(self) if getattr(self, each.name) is not None}
 
     def names(self) -> dict[str, str]:
-        "What a checkpoint and a saved model know of them."
+        "The names of the functions, as a checkpoint and a saved model store them."
         return {name: qualified_name(function) for name, function in self.given().items()}
 
     def check(self, lr_schedule: str = "constant", class_weight=None) -> "TrainingFunctions":
-        "The same; ValueError where a setting says the same thing in another way."
+        "These functions unchanged; ValueError if a setting conflicts with one of them."
         if self.scheduler is not None and lr_schedule != "constant":
             raise ValueError(f"expected a scheduler or lr_schedule, not both (got lr_schedule={lr_schedule!r} too)")
         if self.loss is not None and class_weight is not None:
@@ -50,7 +50,7 @@ class TrainingFunctions:
         return self
 
     def loss_of(self, spec: DataSpec, prediction: Tensor, y: Tensor) -> Tensor:
-        "The loss of logits or values [N, C]; ValueError for one that is no scalar."
+        "The loss of logits or values [N, C]; ValueError if it is not a scalar."
         if self.loss is None:
             return spec.loss(prediction, y)
         loss = self.loss(prediction, targets_for_loss(spec, prediction, y))
@@ -63,7 +63,9 @@ class TrainingFunctions:
         "The optimizer of a new attempt."
         made = (default if self.optimizer is None else self.optimizer)(parameters)
         if not isinstance(made, torch.optim.Optimizer):
-            raise TypeError(f"expected optimizer as {_MEANING['optimizer']} (got one that makes {type(made).__name__})")
+            raise TypeError(
+                f"expected optimizer as {_MEANING['optimizer']} (got one that returns {type(made).__name__})"
+            )
         return made
 
     def make_scheduler(self, optimizer: torch.optim.Optimizer):
@@ -72,18 +74,20 @@ class TrainingFunctions:
             return None
         made = self.scheduler(optimizer)
         if not isinstance(made, torch.optim.lr_scheduler.LRScheduler) or made.optimizer is not optimizer:
-            raise TypeError(f"expected scheduler as {_MEANING['scheduler']} (got one that makes {type(made).__name__})")
+            raise TypeError(
+                f"expected scheduler as {_MEANING['scheduler']} (got one that returns {type(made).__name__})"
+            )
         return made
 
 
 def targets_for_loss(
     spec: DataSpec,
     prediction: Tensor,  # [N, C]
-    y: Tensor,  # as graphs have it
+    y: Tensor,  # as in the graphs
 ) -> Tensor:
-    """What a loss of your own compares a prediction with: the classes [N], or, of the shape of the prediction, values with mean 0 and variance 1 in training; of several targets 0, 1 or values [N, T], NaN where one is missing.
+    """The y with which a loss of your own compares a prediction: classes [N], or values of the shape of the prediction, with mean 0 and variance 1 in training. For several targets y is 0, 1 or values [N, T], NaN if missing.
 
-    So the losses of torch, such as `torch.nn.CrossEntropyLoss()` and `torch.nn.HuberLoss()`, can be given as they are."""
+    The losses of torch, such as `torch.nn.CrossEntropyLoss()` and `torch.nn.HuberLoss()`, can therefore be used directly."""
     if spec.task == "classification":
         return y if spec.targets is None else y.to(prediction.dtype)
     mean, std = (torch.as_tensor(each, dtype=y.dtype, device=y.device) for each in (spec.y_mean, spec.y_std))
@@ -97,7 +101,7 @@ def clip_gradients(parameters, max_norm: float | None):
 
 
 def step_scheduler(scheduler, loss: float):
-    "Go on by an epoch, with the validation loss where the scheduler waits for it to fall."
+    "Advance a scheduler by one epoch; `ReduceLROnPlateau` also receives the validation loss."
     if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
         scheduler.step(loss)
     elif scheduler is not None:
@@ -115,12 +119,12 @@ def qualified_name(function: Callable) -> str:
 
 
 def pack_state(state: dict) -> Tensor:
-    "What `state_dict` of an optimizer or a scheduler gives, as bytes that a checkpoint can hold, [B] uint8."
+    "The `state_dict` of an optimizer or a scheduler as bytes that a checkpoint can hold, [B] uint8."
     stream = io.BytesIO()
     torch.save(state, stream)
     return torch.frombuffer(bytearray(stream.getvalue()), dtype=torch.uint8)
 
 
 def unpack_state(content: Tensor) -> dict:
-    "The state that `pack_state` packed; only tensors and plain Python are read."
+    "The state that `pack_state` packed; only tensors and plain Python values are read."
     return torch.load(io.BytesIO(content.cpu().numpy().tobytes()), weights_only=True, map_location="cpu")

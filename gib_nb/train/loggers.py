@@ -1,4 +1,4 @@
-"""Callbacks that write each epoch where other programs read it: a table in CSV, and TensorBoard."""
+"""Callbacks that log every epoch for other programs: in a CSV table or for TensorBoard."""
 
 import csv
 import io
@@ -10,7 +10,7 @@ from gib_nb.utils.files import write_atomically
 
 
 class EpochLogger(Callback):
-    "Base of the loggers: brings what was measured in an epoch together, and hands it to `write`."
+    "Base class of the loggers: collects the measurements of an epoch and passes them to `write`."
 
     main_only = True
 
@@ -31,14 +31,14 @@ class EpochLogger(Callback):
         self.write(state, numbers | {f"valid_{name}": value for name, value in logs.items()})
 
     def write(self, state, numbers: dict[str, float]):
-        "Keep the learning rate, the weight of α and β, the mean losses of the steps, and the validation results of an epoch."
+        "Write the learning rate, the loss weight of α and β, the mean losses of the steps, and the validation results of an epoch."
         raise NotImplementedError
 
 
 class CSVLogger(EpochLogger):
     """Writes a row for each epoch: seed of the attempt, epoch, phase, learning rate, the mean losses of its steps as train_… and its validation results as valid_….
 
-    A row is known by its seed and epoch. A training that is resumed goes on with the file, one that is repeated replaces its rows, and attempts and trainings with other seeds add theirs.
+    A row is identified by its seed and epoch. A resumed training continues the file, a repeated one replaces its rows, and attempts and trainings with other seeds add rows.
     """
 
     def __init__(self, path):
@@ -52,7 +52,9 @@ class CSVLogger(EpochLogger):
             return
         columns, *rows = self._rows() or [[]]
         if columns and columns[:3] != ["seed", "epoch", "phase"]:
-            raise ValueError(f"expected a log of CSVLogger, or a new file (got {self.path} with {', '.join(columns)})")
+            raise ValueError(
+                f"expected a log of CSVLogger, or a new file (got {self.path} with the columns {', '.join(columns)})"
+            )
         kept = [row for row in rows if len(row) == len(columns) and not self._is_repeated(row, state)]
         self._replace([columns, *kept] if kept else [])
 
@@ -85,7 +87,7 @@ class CSVLogger(EpochLogger):
             writer.writerow([*place.values(), *numbers.values()])
 
     def _columns(self) -> list[str]:
-        "Those of the file; none where it is new."
+        "The columns of the file; none if it is new."
         if not self.path.is_file():
             return []
         with open(self.path, encoding="utf-8", newline="") as file:
@@ -93,7 +95,7 @@ class CSVLogger(EpochLogger):
 
 
 class TensorBoardLogger(EpochLogger):
-    "Writes each epoch for TensorBoard, each attempt as a run of its own, seed-0 and so on; ImportError without tensorboard. `tensorboard --logdir FOLDER` shows it."
+    "Writes every epoch for TensorBoard, with a separate run for each attempt: seed-0 and so on. `tensorboard --logdir FOLDER` shows them. ImportError without tensorboard."
 
     def __init__(self, folder):
         try:
@@ -109,7 +111,7 @@ class TensorBoardLogger(EpochLogger):
         self.writer = self.make_writer(str(self.folder / f"seed-{state.seed}"), purge_step=state.epoch)
 
     def write(self, state, numbers):
-        "A point of each curve, such as train/loss and valid/loss; what was not measured has none."
+        "Add a point to each curve, such as train/loss and valid/loss; values that were not measured are left out."
         for name, value in numbers.items():
             if not math.isnan(value):
                 self.writer.add_scalar(

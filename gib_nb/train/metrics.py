@@ -1,11 +1,11 @@
-"""How good predictions are, by scikit-learn's measures, each with an interval over the graphs."""
+"""Metrics of predictions, from scikit-learn, with bootstrap intervals over the graphs."""
 
 import warnings
 from typing import Any, NamedTuple
 
 
 class Metric(NamedTuple):
-    "A measure of predictions. Its function takes labels and what the metric needs: classes, scores of classes, or values."
+    "A metric of predictions. Its function takes labels and what the metric needs: classes, scores of classes, or values."
 
     title: str
     task: str  # "classification" or "regression"
@@ -27,9 +27,9 @@ METRICS: dict[str, Metric] = {
     "r2": Metric("R²", "regression", "values", "r2_score"),
     "spearman": Metric("Spearman correlation", "regression", "values", "spearman"),
 }
-REPEATS = 200  # of a bootstrap
-METRIC_NAMES = ("loss", *METRICS)  # what may choose the epoch
-MAIN_METRIC = {"classification": "roc_auc", "regression": "r2"}  # the first in tables, where none was chosen
+REPEATS = 200  # bootstrap samples
+METRIC_NAMES = ("loss", *METRICS)  # measures by which the best epoch can be chosen
+MAIN_METRIC = {"classification": "roc_auc", "regression": "r2"}  # the first in tables, if none was chosen
 
 
 def metrics_for(task: str) -> list[str]:
@@ -39,13 +39,13 @@ def metrics_for(task: str) -> list[str]:
 
 def metric_value(
     name: str,
-    y,  # [N] class numbers 0 … C−1 or values; [N, T] of several targets, NaN where missing
-    prediction,  # [N, C] probabilities or values [N, 1]; [N, T] of several targets
+    y,  # [N] class numbers 0 … C−1 or values; [N, T] for several targets, NaN if missing
+    prediction,  # [N, C] probabilities or values [N, 1]; [N, T] for several targets
     several: bool = False,
 ) -> (
     float
-):  # NaN where it is not defined, such as ROC-AUC with one class; of several targets the mean over those where it is
-    "A metric of predictions, `METRICS` says which."
+):  # NaN if it is not defined, such as ROC-AUC with one class; for several targets the mean over those for which it is
+    "The value of a metric of `METRICS` for predictions."
     import numpy as np
 
     metric = METRICS[name]
@@ -80,7 +80,7 @@ def _single(metric: Metric, y, prediction) -> float:
         settings["average"] = "macro"
     if metric.needs == "classes":
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # a resample may have one class
+            warnings.simplefilter("ignore", UserWarning)  # a bootstrap sample may have only one class
             return float(function(y, prediction.argmax(1), **settings))
     present = np.unique(y)
     if len(present) < 2 or count > 2 and len(present) < count:
@@ -103,7 +103,7 @@ def _spearman(y, values) -> float:
 
 
 def cost(name: str, value: float) -> float:
-    "A number that is lower where the metric is better."
+    "A number that is lower if the metric is better."
     return value if name == "loss" or METRICS[name].lower_is_better else -value
 
 
@@ -114,7 +114,7 @@ def bootstrap_interval(
     level: float = 0.95,
     seed: int = 0,
 ) -> tuple[float, float]:
-    "Percentile interval of a number over graphs that are drawn again with replacement; NaN where it cannot be computed."
+    "Bootstrap percentile interval of a number, with graphs resampled with replacement; NaN if it cannot be computed."
     import numpy as np
 
     random = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""Files of before: settings, models and checkpoints that were written when a configuration was one flat record are read as those of today."""
+"""Conversion of old files: settings, models and checkpoints from versions in which a configuration was one flat record."""
 
 import dataclasses
 
@@ -6,7 +6,7 @@ from gib_nb.train.config import GIBConfig, config_to_dict, configure
 from gib_nb.train.parts import Bottleneck, EdgeMask, Finetune, Pooled, Pretrain, Prior, Reencode
 from gib_nb.utils.migrate import migrate as migrate_keys
 
-NEGATIVES = {"perm": "permute", "dedup": "unique"}  # as they were called before → now
+NEGATIVES = {"perm": "permute", "dedup": "unique"}  # old name → present name
 _PLAIN = {
     "backbone": "encoder",
     "hidden_channels": "hidden_channels",
@@ -42,14 +42,22 @@ _CRITIC = {
     "critic_hidden": "critic_hidden_channels",
     "critic_learning_rate": "critic_lr",
 }
-_OURS = {"encode_again", "readers", "mask_features", "prior", "anneal", *_PLAIN, *_CRITIC}  # all settings of before
+_OURS = {
+    "encode_again",
+    "readers",
+    "mask_features",
+    "prior",
+    "anneal",
+    *_PLAIN,
+    *_CRITIC,
+}  # all settings of the old format
 
 
 def settings_of_before(
-    old: dict,  # settings of before, all or some of them
-    frozen: bool = False,  # of a model that explained another one
+    old: dict,  # settings in the old format, all or some of them
+    frozen: bool = False,  # whether they are of a model that explained another one
 ) -> dict:
-    "Settings for `configure`. Those that had no effect, such as the critic's with a prior, are left out; other keys stay as they are."
+    "Settings for `configure`. Old settings that had no effect, such as the critic's with a prior, are left out; unknown keys are kept."
     new = {name: value for name, value in old.items() if name not in _OURS}
     new |= {name: old[before] for before, name in _PLAIN.items() if before in old}
     again = old.get("encode_again", False)
@@ -75,7 +83,7 @@ def settings_of_before(
 
 
 def migrate_config(old: dict, frozen: bool = False) -> dict:
-    "The JSON of a configuration from that of before; that of today comes back as it is."
+    "The JSON of a configuration, converted from the old format; one in the present format is returned unchanged."
     if "optim" in old:
         return old
     custom = old.get("backbone") == "custom"
@@ -84,7 +92,7 @@ def migrate_config(old: dict, frozen: bool = False) -> dict:
 
 
 def migrate(record: dict) -> dict:
-    "A record of a model, a history or a row of results with the names of today."
+    "A record of a model, a history or a row of results with the present names."
     if "explained" in record:
         record = {("model" if name == "explained" else name): value for name, value in record.items()}
     record = migrate_keys(record)
@@ -94,7 +102,7 @@ def migrate(record: dict) -> dict:
 
 
 def settings_before(config: GIBConfig) -> dict:
-    "The settings that a configuration had before there were parts, by which checkpoints of then are told apart; an empty dict where it had none."
+    "The settings of a configuration in the old format, which identify old checkpoints; an empty dict if the old format cannot express it."
     if config.optim.max_grad_norm is not None or (
         isinstance(config.classifier, Pooled)
         and (isinstance(config.mask, EdgeMask) or config.mask.sample or config.mask.num_layers is not None)
@@ -154,11 +162,11 @@ _TENSORS = {
     "bank.filled": "information.filled",
     "random.run": "random.batches",
     "random.torch": "random.cpu",
-}  # beginning of a name before → now
+}  # old beginning of a name → present beginning
 
 
 def migrate_checkpoint(tensors: dict, record: dict, config: GIBConfig) -> tuple[dict, dict]:
-    "A checkpoint of before as one of today; that of today comes back as it is."
+    "A checkpoint converted from the old format; one in the present format is returned unchanged."
     run = record.get("run")
     record = record | {
         "attempts": [attempt | {"history": migrate_keys(attempt["history"])} for attempt in record.get("attempts", [])]

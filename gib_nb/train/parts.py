@@ -23,25 +23,25 @@ def _check_encoder(name, value):
         )
     if hasattr(value, "forward") and not isinstance(value, type):
         raise TypeError(
-            "expected as encoder a function in_channels → module, such as lambda channels: GIN(channels, 64, 3), since every attempt begins with new weights "
+            "expected encoder to be a function in_channels → module, such as lambda channels: GIN(channels, 64, 3), since every attempt starts with new weights "
             f"(got the module {type(value).__name__} itself)"
         )
 
 # %% ../../nbs/31_parts.ipynb #c9bbfb7d
 @dataclass(frozen=True)
 class Encoder(Part):
-    "Graph network that embeds the nodes, of the mask and, with a pooled embedding, of the classifier too."
+    "Graph network that embeds the nodes for the mask and, with a pooled embedding, for the classifier too."
 
     slot: ClassVar[str] = "encoder"
     name: Any = checked(
         "gin",
-        "graph network: a registered name, or a function in_channels → module (x, edge_index) → [n, d] with out_channels",
+        "graph network: a registered name, or a function in_channels → module that maps (x, edge_index) to [n, d] and has out_channels",
         _check_encoder,
         "encoder",
     )
-    hidden_channels: int = count(64, "width of embeddings and classifier", option="hidden_channels")
+    hidden_channels: int = count(64, "width of the embeddings and of the classifier", option="hidden_channels")
     num_layers: int = count(2, "number of message-passing layers", option="num_layers")
-    dropout: float = number(0.0, "dropout in encoder and classifier", high=1, option="dropout")
+    dropout: float = number(0.0, "dropout in the encoder and the classifier", high=1, option="dropout")
     norm: str | None = choice(
         "batch_norm",
         ("batch_norm", "layer_norm", None),
@@ -49,11 +49,11 @@ class Encoder(Part):
         "norm",
     )
     readout: str = choice(
-        "mean", ("mean", "sum"), "how node embeddings become one of the graph: mean or sum", "readout"
+        "mean", ("mean", "sum"), "how the embeddings of the nodes are combined: mean or sum", "readout"
     )
 
     def __post_init__(self):
-        if self.norm == "none":  # by name, for estimators, where None stands for the default
+        if self.norm == "none":  # as a string, for estimators, in which None means the default
             object.__setattr__(self, "norm", None)
         super().__post_init__()
 
@@ -63,12 +63,12 @@ class Encoder(Part):
 # %% ../../nbs/31_parts.ipynb #00656416
 @dataclass(frozen=True)
 class Mask(Part, abstract=True):
-    "What gets a probability to be in the subgraph, and how that is computed."
+    "Whether nodes or edges get a probability of being in the subgraph, and how it is computed."
 
     slot: ClassVar[str] = "mask"
     num_layers: int | None = count(
         None,
-        "message-passing layers that the mask is computed from, 0: node features alone (default: those of the encoder)",
+        "number of message-passing layers for the mask, 0: from node features alone (default: as in the encoder)",
         low=0,
         option="generator_num_layers",
         optional=True,
@@ -76,14 +76,14 @@ class Mask(Part, abstract=True):
     sample: bool = flag("in training, predict from a random sample of the mask (concrete relaxation)", "sample_mask")
     num_networks: int = count(
         1,
-        "networks that the mask is computed from, each with a layer less than the one before: the mean of their logits",
+        "number of networks for the mask, each with one layer less than the one before; their logits are averaged",
         option="generator_num_networks",
     )
 
 
 @dataclass(frozen=True)
 class NodeMask(Mask):
-    "A probability for each node; that of an edge is the product of its ends."
+    "A probability for each node; that of an edge is the product of those of its ends."
 
     word: ClassVar[str] = "nodes"
 
@@ -97,34 +97,36 @@ class EdgeMask(Mask):
 # %% ../../nbs/31_parts.ipynb #4e5b8949
 @dataclass(frozen=True)
 class Pooled(Part):
-    "Predict from the pooled embeddings of the chosen nodes, as in the paper."
+    "Predict from the pooled embeddings of the selected nodes, as in the paper."
 
     slot: ClassVar[str] = "classifier"
     word: ClassVar[str] = "pooled"
-    leak: ClassVar[str] = "an embedding of no node tells the label"
+    leak: ClassVar[str] = "the label can be predicted from the embedding of an empty subgraph"
 
 
 @dataclass(frozen=True)
 class Noisy(Pooled):
-    "Predict from the pooled embeddings of all nodes, where noise stands in for those that are not chosen (VGIB)."
+    "Predict from the pooled embeddings of all nodes, with noise in place of those that are not selected (VGIB)."
 
     word: ClassVar[str] = "noisy"
-    leak: ClassVar[str] = "the noise has the mean of the graph's embeddings, which tells the label"
+    leak: ClassVar[str] = "the noise has the mean of the graph's embeddings, from which the label can be predicted"
     home: ClassVar[str] = "gib_nb.methods.vgib"
 
 # %% ../../nbs/31_parts.ipynb #af036616
 @dataclass(frozen=True)
 class Prototypes(Noisy):
-    "Predict from how similar the noisy embedding is to prototypes, some for each class (PGIB)."
+    "Predict from the similarities of the noisy embedding to prototypes, several for each class (PGIB)."
 
     word: ClassVar[str] = "prototypes"
     home: ClassVar[str] = "gib_nb.methods.pgib"
-    per_class: int = count(7, "prototypes of each class", option="prototypes_per_class")
+    per_class: int = count(7, "number of prototypes per class", option="prototypes_per_class")
     weight: float = number(
-        0.01, "weight of the loss that draws embeddings to prototypes of their class", option="prototype_weight"
+        0.01, "weight of the loss that pulls embeddings toward the prototypes of their class", option="prototype_weight"
     )
     project_every: int = count(
-        20, "epochs after which prototypes become embeddings of training graphs again", option="project_every"
+        20,
+        "number of epochs after which each prototype is replaced by the nearest embedding of a training graph",
+        option="project_every",
     )
 
 # %% ../../nbs/31_parts.ipynb #1b096593
@@ -133,22 +135,20 @@ class MaskedClassifier(Part, abstract=True):
     "Predict with a graph network whose messages are multiplied by the mask."
 
     slot: ClassVar[str] = "classifier"
-    leak: ClassVar[str] = (
-        "the node features alone tell the label: mask_features=True silences them outside the subgraph"
-    )
-    mask_features: bool = flag("multiply the node features by the mask too, not only the messages", "mask_features")
+    leak: ClassVar[str] = "the label can be predicted from the node features alone: mask_features=True masks these too"
+    mask_features: bool = flag("multiply the node features by the mask, not only the messages", "mask_features")
 
 
 @dataclass(frozen=True)
 class Frozen(MaskedClassifier):
-    "Predict with a given model, which is to be explained and stays as it is: `GIBTrainer(model=...)`."
+    "Predict with a given model, which is to be explained and stays fixed: `GIBTrainer(model=...)`."
 
     word: ClassVar[str] = "frozen"
 
 
 @dataclass(frozen=True)
 class Shared(MaskedClassifier):
-    "Predict with the encoder itself, which encodes the graph again through the mask that was made from its embeddings (GSAT)."
+    "Predict with the encoder itself, which encodes the graph again under the mask computed from its embeddings (GSAT)."
 
     word: ClassVar[str] = "shared"
     home: ClassVar[str] = "gib_nb.methods.gsat"
@@ -156,12 +156,10 @@ class Shared(MaskedClassifier):
 
 @dataclass(frozen=True)
 class Reencode(MaskedClassifier):
-    "Predict with graph networks that encode the graph again through the mask, by the mean of their logits."
+    "Predict with graph networks that encode the masked graph again, by the mean of their logits."
 
     word: ClassVar[str] = "reencode"
-    num_models: int = count(
-        1, "classifiers that predict together, by the mean of their logits", option="num_classifiers"
-    )
+    num_models: int = count(1, "number of classifiers; their logits are averaged", option="num_classifiers")
 
 # %% ../../nbs/31_parts.ipynb #07018303
 def _check_negatives(name, value):
@@ -171,50 +169,54 @@ def _check_negatives(name, value):
 
 @dataclass(frozen=True)
 class Critic(Part):
-    "Estimate I(G;G_sub) with a Donsker–Varadhan critic that is trained for T steps before each step of the rest (the paper's Algorithm 1)."
+    "Estimate I(G;G_sub) with a Donsker–Varadhan critic that is trained for T steps before each step of the other weights (the paper's Algorithm 1)."
 
     slot: ClassVar[str] = "information"
     word: ClassVar[str] = "critic"
     closed_form = False
-    num_steps: int = count(50, "T, steps of the critic before each outer step", low=0, option="num_steps")
+    num_steps: int = count(
+        50, "T, number of steps of the critic before each step of the other weights", low=0, option="num_steps"
+    )
     negatives: str = checked(
         "shift:8", "negative pairs of the inner loop: shift:K, all or permute", _check_negatives, "negatives"
     )
     memory_bank: bool = flag(
-        "train the critic on cached embeddings of all training graphs; without it, on those of one batch, as published",
+        "train the critic on stored embeddings of all training graphs; without it, on those of one batch, as published",
         "memory_bank",
         default=True,
     )
     reinit: bool = flag(
-        "begin each inner loop with a new critic (the paper's Algorithm 1) instead of a warm one", "reinit_critic"
+        "start each inner loop with a new critic (the paper's Algorithm 1) instead of the current one", "reinit_critic"
     )
-    batch_size: int = count(64, "pairs in each step of the critic", low=2, option="critic_batch_size")
-    hidden_channels: int = count(32, "hidden units of the critic", option="critic_hidden_channels")
+    batch_size: int = count(64, "number of pairs in each step of the critic", low=2, option="critic_batch_size")
+    hidden_channels: int = count(32, "number of hidden units of the critic", option="critic_hidden_channels")
     lr: float = number(0.01, "learning rate of the critic", option="critic_lr")
 
 # %% ../../nbs/31_parts.ipynb #3e9d3c2d
 @dataclass(frozen=True)
 class Prior(Part):
-    "Bound I(G;G_sub) by the KL divergence of the mask from a Bernoulli prior (GSAT's r), or from `graph.prior` where graphs have one."
+    "Bound I(G;G_sub) by the KL divergence of the mask from a Bernoulli prior (GSAT's r), or from `graph.prior` if the graphs have one."
 
     slot: ClassVar[str] = "information"
     word: ClassVar[str] = "prior"
-    closed_form = True  # no critic has to be trained, and the validation loss has the bound in it
+    closed_form = True  # no critic has to be trained, and the validation loss includes the bound
     prob: float = number(
-        0.5, "prior probability to be in the subgraph, between 0 and 1", high=1, option="prior_prob", positive=True
+        0.5, "prior probability of being in the subgraph, between 0 and 1", high=1, option="prior_prob", positive=True
     )
     start: float | None = number(
         None,
-        "prior probability at the start, which falls by .1 in steps until it is prior_prob (default: no fall)",
+        "prior probability at the start, which is lowered in steps of .1 to prior_prob (default: constant)",
         high=1,
         option="prior_start",
         positive=True,
         optional=True,
     )
-    step_epochs: int = count(10, "epochs of each step of that fall", option="prior_step_epochs")
+    step_epochs: int = count(
+        10, "number of epochs between two steps of the prior probability", option="prior_step_epochs"
+    )
 
     def prob_at(self, epoch: int) -> float:
-        "The prior probability in an epoch of the bottleneck, counted from 0."
+        "The prior probability in an epoch of the bottleneck phase, counted from 0."
         if self.start is None:
             return self.prob
         return max(self.prob, round(self.start - 0.1 * (epoch // self.step_epochs), 10))
@@ -235,21 +237,21 @@ class Phase(Part, abstract=True):
     "Some epochs of training with one objective."
 
     slot: ClassVar[str] = "phases"
-    epochs: int = count(1, "epochs of this phase")
+    epochs: int = count(1, "number of epochs of this phase")
     trains = "all"  # or "mask", or "classifier"
     patience = None  # epochs without a better validation loss before the phase stops; None: never
 
     def loss_weight(self, epoch: int) -> float:
-        "The fraction of α and β that is in force in an epoch of this phase, counted from 0."
+        "The fraction of α and β that is used in an epoch of this phase, counted from 0."
         return 1.0
 
 
 @dataclass(frozen=True)
 class Pretrain(Phase):
-    "L_cls alone: with all weights, or, with `random_masks`, the classifier alone on whole graphs and on random subgraphs of them."
+    "L_cls alone: trains all weights, or, with `random_masks`, only the classifier, on whole graphs and random subgraphs of them."
 
-    epochs: int = count(15, "epochs of this phase")
-    random_masks: bool = flag("train the classifier alone, on random masks")
+    epochs: int = count(15, "number of epochs of this phase")
+    random_masks: bool = flag("train only the classifier, on random masks")
 
     @property
     def trains(self) -> str:
@@ -261,20 +263,20 @@ class Pretrain(Phase):
 # %% ../../nbs/31_parts.ipynb #de4ba804
 @dataclass(frozen=True)
 class Bottleneck(Phase):
-    "L_cls + α L_con + β L_MI, of which the last two set in linearly."
+    "L_cls + α L_con + β L_MI, where α and β grow linearly at first."
 
-    epochs: int = count(85, "epochs of this phase")
-    rampup: int = count(0, "epochs in which α and β grow linearly", low=0)
+    epochs: int = count(85, "number of epochs of this phase")
+    rampup: int = count(0, "number of epochs in which α and β grow linearly", low=0)
     patience: int = count(
-        50, "stop the phase after so many epochs without a better validation loss; counted after the ramp-up"
+        50, "stop the phase after this many epochs without a better validation loss, counted after the ramp-up"
     )
-    train_mask_only: bool = flag("leave the classifier as it is")
+    train_mask_only: bool = flag("keep the weights of the classifier fixed")
 
     def __post_init__(self):
         super().__post_init__()
         if self.rampup >= self.epochs:
             raise ValueError(
-                f"expected more epochs than rampup, so that the full loss is trained (got epochs={self.epochs} and rampup={self.rampup})"
+                f"expected more epochs than rampup, so that the full loss is used (got epochs={self.epochs} and rampup={self.rampup})"
             )
 
     @property
@@ -287,33 +289,36 @@ class Bottleneck(Phase):
 
 @dataclass(frozen=True)
 class Finetune(Phase):
-    "The classifier alone, on the subgraphs that the mask selects, and, where it encodes again, on whole graphs."
+    "Only the classifier, on the subgraphs that the mask selects and, if it encodes them again, on whole graphs."
 
-    epochs: int = count(30, "epochs of this phase")
-    patience: int = count(50, "stop the phase after so many epochs without a better validation loss")
+    epochs: int = count(30, "number of epochs of this phase")
+    patience: int = count(50, "stop the phase after this many epochs without a better validation loss")
     trains = "classifier"
 
 # %% ../../nbs/31_parts.ipynb #0cc2c33d
 @dataclass(frozen=True)
 class Optim(Part):
-    "Adam for everything but the critic."
+    "Adam, for all weights except those of the critic."
 
     slot: ClassVar[str] = "optim"
     lr: float = number(3e-3, "learning rate", option="lr")
-    batch_size: int = count(128, "graphs in a batch", low=2, option="batch_size")
+    batch_size: int = count(128, "number of graphs in a batch", low=2, option="batch_size")
     weight_decay: float = number(0.0, "weight decay", option="weight_decay")
     lr_schedule: str = choice(
-        "constant", ("constant", "cosine"), "learning rate within each phase: constant or cosine", "lr_schedule"
+        "constant",
+        ("constant", "cosine"),
+        "schedule of the learning rate within each phase: constant or cosine",
+        "lr_schedule",
     )
     max_grad_norm: float | None = number(
         None,
-        "gradients are scaled down where their norm is above (default: never)",
+        "largest norm of the gradients; larger gradients are scaled down to it (default: no limit)",
         option="max_grad_norm",
         positive=True,
         optional=True,
     )
 
     def lr_at(self, epoch: int, epochs: int, lr: float | None = None) -> float:
-        "The learning rate of an epoch, counted from 0, of a phase with so many epochs; `lr` is that of an optimizer of your own."
+        "The learning rate in an epoch, counted from 0, of a phase with `epochs` epochs; `lr` is that of an optimizer of your own."
         lr = self.lr if lr is None else lr
         return lr if self.lr_schedule == "constant" else lr * (1 + math.cos(math.pi * epoch / epochs)) / 2

@@ -35,19 +35,19 @@ from ..utils.reproducible import LocalRandomness
 # %% ../../nbs/35_phases.ipynb #90c0a518
 @singledispatch
 def make_model(classifier, config: GIBConfig, spec: DataSpec, model=None) -> GIB:
-    "The model for a kind of classifier; `model` is the one to be explained, where there is one."
+    "The model for a kind of classifier; `model` is a given model to be explained, or None."
     raise TypeError(f"expected a classifier with a registered model (got {classifier!r})")
 
 
 def build_model(config: GIBConfig, spec: DataSpec, model=None) -> GIB:
-    "The model of a configuration, with weights of single precision."
+    "The model of a configuration, with weights in single precision."
     for home in filter(None, (config.classifier.home, config.information.home)):
-        importlib.import_module(home)  # which registers the model or the term
+        importlib.import_module(home)  # the import registers the model or the term
     return make_model(config.classifier, config, spec, model).float()
 
 # %% ../../nbs/35_phases.ipynb #dcaea08a
 def gib_arguments(config: GIBConfig, spec: DataSpec) -> tuple[tuple, dict]:
-    "What all models take."
+    "The arguments that all models take."
     encoder, mask = config.encoder, config.mask
     backbone = encoder.name(spec.in_channels) if callable(encoder.name) else encoder.name
     sizes = (
@@ -69,7 +69,7 @@ def gib_arguments(config: GIBConfig, spec: DataSpec) -> tuple[tuple, dict]:
 
 
 def config_edge_fields(config: GIBConfig, in_channels: int, model=None) -> tuple[str, ...]:
-    "Which of edge_attr and edge_weight the networks of a configuration take, or a model to be explained."
+    "Which of edge_attr and edge_weight the networks of a configuration, or a model to be explained, accept."
     name = config.encoder.name
     with LocalRandomness(0):
         taken = {*edge_fields(name(in_channels) if callable(name) else BACKBONES[name])}
@@ -102,7 +102,7 @@ def _(classifier: Frozen, config, spec, model=None):
 
 # %% ../../nbs/35_phases.ipynb #6376c13d
 class TrainState:
-    "One attempt: model, optimizer, information term, random numbers, and the place in the phases."
+    "One attempt: model, optimizer, information term, random numbers, and the position in the phases."
 
     def __init__(
         self,
@@ -110,10 +110,10 @@ class TrainState:
         train: PreparedGraphs,
         valid: PreparedGraphs,
         seed: int = 0,
-        model=None,  # to be explained
-        notes: Counter | None = None,  # (category, text) of warnings → how often there was reason
+        model=None,  # model to be explained
+        notes: Counter | None = None,  # (category, text) of warnings → number of times
         functions: TrainingFunctions = TrainingFunctions(),
-        processes: Processes = Processes(),  # that train together
+        processes: Processes = Processes(),  # processes that train together
     ):
         self.config, self.spec, self.train, self.valid, self.seed = config, train.spec, train, valid, seed
         self.functions, self.processes = functions, processes
@@ -123,7 +123,7 @@ class TrainState:
         alone = any(phase.trains != "all" for phase in config.phases)
         self.draws = (
             config.encoder.dropout > 0 or config.mask.sample or alone or callable(config.encoder.name)
-        )  # watching for random operations costs time
+        )  # intercepting random operations costs time
         adam = lambda weights: torch.optim.Adam(
             weights, config.optim.lr, weight_decay=config.optim.weight_decay, fused=True
         )
@@ -144,13 +144,13 @@ def phase(self: TrainState) -> Phase:
 
 @patch(as_prop=True)
 def loss_weight(self: TrainState) -> float:
-    "The fraction of α and β that is in force in the next epoch."
+    "The fraction of α and β that is used in the next epoch."
     return self.phase.loss_weight(self.phase_epoch)
 
 
 @patch(as_prop=True)
 def begins_with_best(self: TrainState) -> bool:
-    "Whether the phase begins with the best weights so far: a classifier that is fine-tuned for a mask and an encoder that stay as they are."
+    "Whether the phase begins with the best weights so far: true if a classifier is fine-tuned for a fixed mask and encoder."
     return isinstance(self.phase, Finetune) and isinstance(self.config.classifier, Pooled)
 
 
@@ -162,19 +162,19 @@ def finished(self: TrainState) -> bool:
 
 @patch
 def loss(self: TrainState, prediction: Tensor, y: Tensor) -> Tensor:
-    "L_cls, or the loss that was given in its place."
+    "L_cls, or the loss that replaces it."
     return self.functions.loss_of(self.spec, prediction, y)
 
 
 @patch
 def losses(self: TrainState, rows: Tensor, batch: Batch) -> dict[str, Tensor]:
-    "The losses of a batch in the present phase."
+    "The losses of a batch in the current phase."
     return objective(self.phase, self, rows, batch)
 
 # %% ../../nbs/35_phases.ipynb #c7bcf6c4
 @patch
 def batches(self: TrainState):
-    "The epoch's batches in a fresh order, each with the rows of its graphs; of several processes each has its part of the graphs, and all the rows."
+    "The batches of the epoch in a new random order, each with the rows of its graphs; with several processes, each has a part of the graphs and all rows."
     parts = torch.randperm(len(self.train), generator=self.generator).split(self.config.optim.batch_size)
     mine = [self.processes.share(rows).tolist() for rows in parts]
     yield from zip(parts, self.train.batches_of(mine, self.config.device))
@@ -189,7 +189,7 @@ def forward(self: TrainState, batch: Batch) -> GIBOutput:
 
 @patch
 def step(self: TrainState, loss: Tensor):
-    "One step of everything but the critic."
+    "One optimizer step of all weights except those of the critic."
     self.optimizer.zero_grad()
     self.processes.backward(loss, self.model.parameters())
     clip_gradients(self.model.parameters(), self.config.optim.max_grad_norm)
@@ -198,12 +198,12 @@ def step(self: TrainState, loss: Tensor):
 # %% ../../nbs/35_phases.ipynb #ed544b83
 @singledispatch
 def prepare_epoch(classifier, state: TrainState):
-    "What a kind of classifier does with the model before an epoch; nothing unless it registers its own."
+    "Prepare the model before an epoch; a kind of classifier may register its own function, by default nothing is done."
 
 
 @patch
 def begin_epoch(self: TrainState):
-    "Put the model and the optimizer into the state that the phase asks for."
+    "Put the model and the optimizer into the state that the phase requires."
     self.processes.begin_epoch(self.randomness, self.seed, self.epoch)
     prepare_epoch(self.config.classifier, self)
     self.model.train()
@@ -216,7 +216,7 @@ def begin_epoch(self: TrainState):
 
 @patch
 def end_epoch(self: TrainState, logs: dict[str, float]):
-    "Count the epoch, and go on to the next phase where this one is over; `logs` are from `validate`."
+    "Count the epoch, and go on to the next phase if this one is over; `logs` are from `validate`."
     step_scheduler(self.scheduler, logs["loss"])
     self.epoch, self.phase_epoch = self.epoch + 1, self.phase_epoch + 1
     if self.stop_phase or self.phase_epoch == self.phase.epochs:
@@ -225,7 +225,7 @@ def end_epoch(self: TrainState, logs: dict[str, float]):
 # %% ../../nbs/35_phases.ipynb #5f02de29
 @patch
 def load_classifier(self: TrainState, classifier: torch.nn.Module):
-    "Use classifiers that were trained before, and skip the pretraining; ValueError where they are not of this model's shape."
+    "Use classifiers that were trained before, and skip the pretraining; ValueError if their shapes are not those of this model."
     try:
         self.model.classifier.load_state_dict(classifier.state_dict())
     except RuntimeError as error:
@@ -237,7 +237,7 @@ def load_classifier(self: TrainState, classifier: torch.nn.Module):
 
 # %% ../../nbs/35_phases.ipynb #e00b46a3
 def validation_metric(name: str, spec: DataSpec, prediction: Tensor, y: Tensor) -> float:
-    "A metric of logits or values [N, C] on validation graphs; NaN after a divergence. ValueError for a metric of another task, or one that these graphs do not define."
+    "A metric of logits or values [N, C] on validation graphs; NaN after a divergence. ValueError for a metric of another task, or one that is undefined on these graphs."
     if METRICS[name].task != spec.task:
         raise ValueError(f"expected a metric for {spec.task}: {', '.join(metrics_for(spec.task))} (got {name!r})")
     if not prediction.isfinite().all():
@@ -253,7 +253,7 @@ def validation_metric(name: str, spec: DataSpec, prediction: Tensor, y: Tensor) 
 @patch
 @torch.no_grad()
 def validate(self: TrainState) -> dict[str, float]:
-    "Losses, score and fraction of nodes selected on the validation graphs, averaged over graphs (masks: over nodes)."
+    "Losses, score and selected fraction of nodes on the validation graphs, averaged over graphs (masks: over nodes)."
     config, graphs, spec = self.config, self.valid, self.spec
     self.processes.average_statistics(self.model)
     predictions, masks, bound, connectivity, with_edges = [], [], 0.0, 0.0, 0
@@ -282,7 +282,7 @@ def validate(self: TrainState) -> dict[str, float]:
     )
 
 # %% ../../nbs/35_phases.ipynb #ae018176
-LARGEST_BANK = 50_000  # graphs; of a larger training set two may share a row, and the later one is in it
+LARGEST_BANK = 50_000  # graphs; in a larger training set two graphs may share a row, which holds the later one
 
 
 class CriticTerm:
@@ -299,12 +299,14 @@ class CriticTerm:
         self.bank = MemoryBank(min(len(state.train), LARGEST_BANK), width, width, device)
 
     def observe(self, rows: Tensor, output: GIBOutput):
-        "Keep the embeddings of a batch, also where no estimate is asked for yet."
+        "Store the embeddings of a batch, also in epochs without an estimate."
         self.bank.write(rows % len(self.bank.filled), output.graph_embedding, output.subgraph_embedding)
 
     def __call__(self, output: GIBOutput, batch: Batch) -> Tensor | None:
         if batch.num_graphs == 1:  # a tail batch of one graph has no second graph to pair with
-            self.notes[UserWarning, "a batch holds a single graph, which has no negatives: its L_MI is skipped"] += 1
+            self.notes[
+                UserWarning, "a batch holds a single graph and so has no negative pairs: its L_MI is skipped"
+            ] += 1
             return None
         g, s = output.graph_embedding, output.subgraph_embedding
         bank = self.bank if self.part.memory_bank else MemoryBank.of(g.detach(), s.detach())
@@ -321,7 +323,7 @@ class CriticTerm:
 # %% ../../nbs/35_phases.ipynb #df291d73
 @patch
 def tensors(self: CriticTerm) -> dict[str, Tensor]:
-    "What a checkpoint keeps."
+    "The tensors for a checkpoint."
     return {
         "critic": self.critic.flat_weights,
         "first": self.inner.exp_avg,
@@ -333,13 +335,13 @@ def tensors(self: CriticTerm) -> dict[str, Tensor]:
 
 @patch
 def record(self: CriticTerm) -> dict:
-    "What a checkpoint keeps as JSON."
+    "The rest of a checkpoint, as JSON."
     return {"count": self.inner.count}
 
 
 @patch
 def load(self: CriticTerm, tensors: dict[str, Tensor], record: dict):
-    "Go back to where `tensors` and `record` were taken."
+    "Restore the state in which `tensors` and `record` were saved."
     with torch.no_grad():
         for name, mine in self.tensors().items():
             mine.copy_(tensors[name])
@@ -350,39 +352,39 @@ def prior_kl(
     p: Tensor,  # probabilities of nodes or edges, any shape
     r,  # prior probabilities, a number or of that shape
 ) -> Tensor:
-    "Mean KL divergence, in nats per node or edge, of Bernoulli variables from a prior that knows no graph: a bound on I(G;G_sub)."
+    "Mean KL divergence, in nats per node or edge, of Bernoulli variables from a prior that does not depend on the graph: a bound on I(G;G_sub)."
     p = p.clamp(1e-6, 1 - 1e-6)
     return (p * (p / r).log() + (1 - p) * ((1 - p) / (1 - r)).log()).mean() if len(p) else p.sum()
 
 # %% ../../nbs/35_phases.ipynb #e9805f21
 class ClosedFormTerm:
-    "A bound that is computed from the output of the model: nothing is learned, and nothing is kept."
+    "A bound that is computed from the output of the model, without trained weights or stored state."
 
     def __init__(self, part, state: TrainState):
         self.part, self.state = part, state
         StatisticsNetwork(
             state.model.channels, state.model.channels, Critic.hidden_channels, state.generator
-        )  # draws the numbers of a critic, so that batches come in the same order with any term
+        )  # draws as many random numbers as a critic, so that the order of batches is the same with any term
 
     def at_end(self, output: GIBOutput, batch: Batch) -> Tensor:
-        "The bound as it is at the end of training, by which epochs are compared."
+        "The bound with the settings of the end of training, by which epochs are compared."
         return self(output, batch)
 
     def tensors(self) -> dict:
-        "Nothing is learned."
+        "No tensors."
         return {}
 
     record = tensors
 
     def load(self, tensors: dict, record: dict):
-        "Nothing was kept."
+        "Nothing to restore."
 
     def observe(self, rows: Tensor, output: GIBOutput):
-        "Nothing is kept."
+        "Nothing to store."
 
 
 class PriorTerm(ClosedFormTerm):
-    "KL divergence of the mask from a prior, whose probability may fall while training goes on."
+    "KL divergence of the mask from a prior, whose probability may fall during training."
 
     def __call__(self, output: GIBOutput, batch: Batch) -> Tensor:
         return self.divergence(output, batch, self.part.prob_at(self.state.phase_epoch))
@@ -391,14 +393,14 @@ class PriorTerm(ClosedFormTerm):
         return self.divergence(output, batch, self.part.prob)
 
     def divergence(self, output: GIBOutput, batch: Batch, prob: float) -> Tensor:
-        "From the graphs' own prior where they have one."
+        "The divergence from the prior of the graphs if they have one, else from `prob`."
         on_edges = isinstance(self.state.config.mask, EdgeMask)
         return prior_kl(output.edge_mask if on_edges else output.node_mask, batch.get("prior", prob))
 
 # %% ../../nbs/35_phases.ipynb #9e1b0feb
 @singledispatch
 def information_term(part, state: TrainState):
-    "The term for a part `information` of a configuration; a new kind of part registers its own."
+    "The term for the part `information` of a configuration; a new kind of part registers its own."
     raise TypeError(f"expected a part with a registered information term (got {part!r})")
 
 
@@ -416,14 +418,14 @@ def objective(phase, state: TrainState, rows: Tensor, batch: Batch) -> dict[str,
 
 @singledispatch
 def auxiliary_losses(classifier, state: TrainState, output: GIBOutput, batch: Batch) -> list[Tensor]:
-    "What a kind of classifier adds to L_cls, as scalars; none unless it registers its own."
+    "Losses that a kind of classifier adds to L_cls, as scalars; none unless it registers its own."
     return []
 
 
 @objective.register(Pretrain)
 @objective.register(Bottleneck)
 def joint_losses(phase, state, rows, batch):
-    "L_cls + α L_con + β L_MI, the last two with the weight that the phase gives them."
+    "L_cls + α L_con + β L_MI, the last two multiplied by the weight that the phase gives them."
     if phase.trains == "classifier":
         return classifier_losses(phase, state, rows, batch)
     config, weight = state.config, state.loss_weight
@@ -447,7 +449,7 @@ def joint_losses(phase, state, rows, batch):
 # %% ../../nbs/35_phases.ipynb #ec6a2c3b
 @objective.register(Finetune)
 def classifier_losses(phase, state, rows, batch):
-    "L_cls of the classifiers alone, the mean over their predictions."
+    "Only L_cls of the classifiers, the mean over their predictions."
     predictions = classifier_predictions(state.config.classifier, phase, state, batch)
     y = state.processes.whole_batch(rows, batch).y
     losses = [state.loss(state.processes.gather(prediction.float()), y) for prediction in predictions]
@@ -463,7 +465,7 @@ def classifier_losses(phase, state, rows, batch):
 # %% ../../nbs/35_phases.ipynb #db177561
 @singledispatch
 def classifier_predictions(classifier, phase, state: TrainState, batch: Batch) -> list[Tensor]:
-    "Predictions [N, C] that the classifier is trained on alone; a kind of classifier with weights of its own registers its own."
+    "Predictions [N, C] for training only the classifier; a kind of classifier with weights of its own registers its own."
     raise TypeError(f"expected a classifier with weights of its own (got {classifier!r})")
 
 

@@ -1,4 +1,4 @@
-"""Training on several devices by Lightning Fabric: each process embeds its part of a batch, and the losses are those of the whole batch."""
+"""Training on several devices with Lightning Fabric: each process embeds its part of a batch, and the losses are those of the whole batch."""
 
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -14,24 +14,24 @@ PRECISIONS = ("32-true", "bf16-mixed")
 
 @dataclass(frozen=True)
 class WholeBatch:
-    "What the losses need of a batch whose graphs are spread over processes."
+    "The fields that the losses need from a batch whose graphs are distributed over processes."
 
     y: Tensor
     num_graphs: int
     prior: Tensor | None = None
 
     def get(self, name: str, default=None):
-        "A field, or `default` where the graphs have none."
+        "A field, or `default` if the graphs do not have it."
         found = getattr(self, name, None)
         return default if found is None else found
 
 
 class Processes:
-    """The processes that train together: this one alone without a `fabric`.
+    """The processes that train together; without a `fabric`, only this one.
 
-    All hold the same weights and the same bank of embeddings, and compute the same losses, of the whole batch. A gradient
-    is that of a process's own graphs; their sum over processes is the gradient of one process. Two things differ from a
-    training in one process: batch normalization sees the graphs of a process, and dropout and sampled masks draw other numbers.
+    All processes hold the same weights and the same memory bank, and compute the same losses of the whole batch. Each process
+    computes the gradient for its own graphs; the sum over processes is the gradient of a single process. Two things differ from
+    training in one process: batch normalization uses the graphs of its own process, and dropout and sampled masks draw other numbers.
     """
 
     def __init__(
@@ -51,21 +51,21 @@ class Processes:
         return self.rank == 0
 
     def callbacks(self, given: list) -> list:
-        "Those that are called in this process."
+        "The callbacks that are called in this process."
         return [each for each in given if self.is_main or not each.main_only]
 
     def share(self, rows: Tensor) -> Tensor:
-        "The graphs of a batch that this process embeds; all of them where there are less than two for each."
+        "The graphs of a batch that this process embeds; all of them if there are fewer than two for each process."
         if len(rows) < 2 * self.count:
             return rows
         return rows.tensor_split(self.count)[self.rank]
 
     def autocast(self):
-        "Within, layers compute in the precision of the fabric."
+        "A context in which layers compute in the precision of the fabric."
         return nullcontext() if self.fabric is None else self.fabric.autocast()
 
     def whole_batch(self, rows: Tensor, batch):
-        "The batch of all graphs [rows] of which this process has `batch`; itself where it has all of them."
+        "The batch of all graphs [rows], of which `batch` is the part of this process; `batch` itself if it has all of them."
         self.divided = batch.num_graphs < len(rows)
         if not self.divided:
             return batch
@@ -73,7 +73,7 @@ class Processes:
         return WholeBatch(self.gather(batch.y), len(rows), prior if prior is None else self.gather(prior))
 
     def whole(self, rows: Tensor, output: GIBOutput, batch) -> tuple:
-        "Output and batch of all graphs [rows], from those of this process; gradients flow into its own."
+        "Output and batch of all graphs [rows], gathered from all processes; gradients flow only into the part of this process."
         found = self.whole_batch(rows, batch)
         if not self.divided:
             return output, found
@@ -84,7 +84,7 @@ class Processes:
         return replace(output, connectivity_loss=connectivity, **fields), found
 
     def gather(self, values: Tensor) -> Tensor:
-        "Rows of all processes [N, …], in their order, from those of this one [n, …], whose gradients they have."
+        "The rows of all processes [N, …], in their order; only the rows of this process [n, …] have gradients."
         if not self.divided:
             return values
         size = torch.tensor([len(values)], device=values.device)
@@ -96,7 +96,7 @@ class Processes:
         return torch.cat(parts)
 
     def backward(self, loss: Tensor, parameters):
-        "Gradients of a loss, the same in all processes: the sum over the parts of a batch, or the mean over processes that all have the whole of it."
+        "Gradients of a loss, the same in all processes: their sum if each process has a part of the batch, their mean if each has all of it."
         if self.fabric is None:
             loss.backward()
             return
@@ -109,7 +109,7 @@ class Processes:
                 gradient.copy_(agreed.view_as(gradient))
 
     def begin_epoch(self, randomness: LocalRandomness, seed: int, epoch: int):
-        "Other random numbers in each process, which follow from seed and epoch, so that a resumed training draws them again."
+        "Give each process its own random numbers, derived from seed and epoch, so that a resumed training draws the same ones."
         if self.rank:
             randomness.seed = (seed + 1) * 2_654_435_761 % 2**31 + 7919 * epoch + self.rank
             randomness.generators.clear()
@@ -121,5 +121,5 @@ class Processes:
                 buffer.copy_(self.fabric.all_reduce(buffer.clone(), reduce_op="mean"))
 
     def agree(self, logs: dict) -> dict:
-        "What the main process measured, in all of them, so that all decide the same."
+        "The measurements of the main process, sent to all processes so that all make the same decisions."
         return self.fabric.broadcast(logs) if self.count > 1 else logs

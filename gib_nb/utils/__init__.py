@@ -1,1 +1,1 @@
-"""What every package needs: random numbers and threads, files, drawings, names."""
+"""Utilities for all packages: random numbers and threads, files, drawings, names."""

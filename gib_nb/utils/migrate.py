@@ -1,9 +1,9 @@
-"""Records of before the names of today: keys of results, checkpoints and shipped assets as they are called now.
+"""Conversion of old records: keys of results, checkpoints and shipped assets get their present names.
 
-Plain JSON in, plain JSON out; nothing heavy is imported. To rename a key, add a line to `KEYS`; where one old word stood for several things, to `BY_CONTEXT`.
+Input and output are plain JSON, and no large library is imported. To rename a key, add a line to `KEYS`, or to `BY_CONTEXT` if the old key had several meanings.
 """
 
-KEYS = {  # old key -> new key, wherever it stands
+KEYS = {  # old key -> new key, anywhere in a record
     "nodes_kept": "selected_fraction",
     "kept_nodes": "selected_fraction",
     "mean_probability": "mean_node_mask",
@@ -32,7 +32,7 @@ KEYS = {  # old key -> new key, wherever it stands
     "classifier never saw a mask": "classifier never trained on masks",
 }
 
-BY_CONTEXT = {  # old key -> (new key, one of these keys stands beside it); the first that fits
+BY_CONTEXT = {  # old key -> (new key, keys of which one is in the same dict); the first match counts
     "kept": (
         (
             "selected_fraction",
@@ -58,7 +58,7 @@ BY_CONTEXT = {  # old key -> (new key, one of these keys stands beside it); the 
     "spread": (("y_std", {"in_channels"}),),
 }
 
-VALUES = {  # key, as it is called now -> old value -> new value
+VALUES = {  # present key -> old value -> new value
     "method": {
         "structure-blind": "no-edges baseline",
         "sampled GIB, untaught": "sampled GIB, trained on wholes",
@@ -71,9 +71,9 @@ VALUES = {  # key, as it is called now -> old value -> new value
 
 def new_key(
     key: str,
-    beside,  # all keys of the dict that it stands in
+    beside,  # all keys of the same dict
 ) -> str:
-    "How a key is called now; an unknown one stays."
+    "The present name of a key; an unknown key is kept."
     if key in BY_CONTEXT:
         return next((new for new, signs in BY_CONTEXT[key] if not signs.isdisjoint(beside)), key)
     return KEYS.get(key, key)
@@ -82,7 +82,7 @@ def new_key(
 def migrate(
     record,  # plain JSON: dicts, lists, texts, numbers
 ):  # a copy
-    "A record with the names of today, at any depth. Done twice it is the same; what is unknown stays as it is."
+    "A record with the present names, at any depth. Unknown keys are kept, and a second migration changes nothing."
     if isinstance(record, dict):
         renamed = {new_key(key, record.keys()): migrate(value) for key, value in record.items()}
         return {key: _value(key, value) for key, value in renamed.items()}
@@ -92,7 +92,7 @@ def migrate(
 
 
 def _value(key, value):
-    "A value with the word of today; `methods` is a list of what `method` can be."
+    "A value with its present name; `methods` is a list of values of `method`."
     if key == "methods" and isinstance(value, list):
         return [_value("method", entry) for entry in value]
     return VALUES[key].get(value, value) if key in VALUES and isinstance(value, str) else value

@@ -1,17 +1,17 @@
-"""Things that are chosen by name: one `register` call puts a thing into the package, the command line, the sweeps and the tests."""
+"""Registries of things that are chosen by name: one `register` call makes a thing available to the package, the command line, the sweeps and the tests."""
 
 import importlib
 from collections.abc import Mapping
 
 
 class Registry(Mapping):
-    'Name → thing. A thing may be given as "module:attribute", which is imported when it is first asked for.'
+    'A mapping name → thing. A thing may be given as "module:attribute", which is imported when it is first used.'
 
     def __init__(self, kind: str):  # what the things are, for errors: "data set", "backbone"
         self.kind, self._things = kind, {}
 
     def register(self, name: str, thing=None):
-        "Add a thing under a name; without a thing, a decorator. ValueError for a name that is taken."
+        "Add a thing under a name; without a thing, returns a decorator. ValueError for a name that is taken."
         if thing is None:
             return lambda given: self.register(name, given)
         if name in self._things:
@@ -20,7 +20,7 @@ class Registry(Mapping):
         return thing
 
     def unregister(self, name: str):
-        "Take a thing out again."
+        "Remove a thing."
         del self._things[name]
 
     def __getitem__(self, name):

@@ -29,10 +29,11 @@ DRAWN = """(figures) => {
 
 @functools.cache
 def figures_of(name):
-    "How many figures an explorer has."
+    "How many figures an explorer has, without those that are folded."
     explorer = getattr(gib_nb.explorers, name)
     without_model = {"smiles": ""} if "Molecule" in name else {}  # no model is needed to count
-    return sum(not isinstance(panel, str) for panel in explorer(**without_model).panels().values())
+    made = explorer(**without_model)
+    return sum(not isinstance(made.panel(panel), str) for row in made.layout for panel in row)
 
 
 def drawn(page, name="BetaExplorer"):
@@ -48,9 +49,10 @@ def until(condition):
         time.sleep(0.1)
 
 
-def open_page(page, address):
+def open_page(page, address, title="β"):
+    "Open the page, and one of its tabs."
     page.goto(address, wait_until="domcontentloaded")
-    drawn(page)
+    open_tab(page, title)
 
 
 def open_tab(page, title):

@@ -9,7 +9,6 @@ from .acting import (
     SHOWN,
     changes,
     cut,
-    drawn,
     move,
     nameless,
     open_page,
@@ -161,7 +160,7 @@ def test_ten_visitors_each_have_their_own_state(browser, voila):
             visitor.goto(voila, wait_until="commit")
             visitors.append(visitor)
         for k, visitor in enumerate(visitors):
-            drawn(visitor)
+            open_tab(visitor, "β")
             slider = sliders(visitor).first
             slider.press("Home")
             for _ in range(k % 9):
