@@ -158,7 +158,7 @@ def signature(name, thing, bound=False):
     text = re.sub(
         r"\b(?:gib_nb|torch|torch_geometric|numpy|pandas|collections|typing|pathlib|os)\.(?:\w+\.)*(?=[A-Z])", "", text
     )
-    text = re.sub(r"<class '(?:[\w.]*\.)?(\w+)'>|<factory>", r"\1…", text)
+    text = re.sub(r"<class '(?:[\w.]*\.)?(\w+)'>", r"\1", text).replace("<factory>", "...")
     if len(text) > 90:
         text = (
             "(\n    "
@@ -240,7 +240,7 @@ def contents(caption, pages):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--most", type=int, default=400)
+    parser.add_argument("--most", type=int, default=2000)
     parser.add_argument("--to", type=pathlib.Path, default=ROOT / "_docs")
     options = parser.parse_args()
     source, site = options.to / "source", options.to / "html"

@@ -24,3 +24,13 @@ html_js_files = [("plotly.min.js", {"priority": 100}), "frames.js"]
 html_extra_path = ["extra"]
 html_show_sourcelink = False
 html_copy_source = False
+
+
+def hide_answers(app, doctree):
+    "Answers to the exercises are not found by searching."
+    if app.env.docname.startswith("nbs/exercises/"):
+        app.env.metadata[app.env.docname]["nosearch"] = True
+
+
+def setup(app):
+    app.connect("doctree-read", hide_answers)

@@ -520,7 +520,7 @@ def guesses_of(lesson: int) -> tuple:  # of `Guess`
     "The guesses that a lesson asks for."
     return getattr(importlib.import_module(f"gib_nb.exercises.lesson_{lesson}"), "GUESSES", ())
 
-
+# %% ../../nbs/62_exercises.ipynb #gue00006
 def check(
     name: str,  # of an exercise
     mine,  # your function, or your answer to a question

@@ -398,6 +398,7 @@ ZERO = Question(
 
 EXERCISES = (ENTROPY, CONDITIONAL, INFORMATION, XOR, ZERO)
 
+# %% ../../nbs/exercises/lesson_1.ipynb #gue01002
 GUESSES = (
     Guess(
         1,

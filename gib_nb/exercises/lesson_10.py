@@ -378,6 +378,7 @@ NOTHING = Question(
 
 EXERCISES = (PROTOCOL, MAJORITY, PAIRED, TWENTY, NOTHING)
 
+# %% ../../nbs/exercises/lesson_10.ipynb #gue10002
 GUESSES = (
     Guess(
         10,

@@ -344,6 +344,7 @@ BETA_ZERO = Question(
 
 EXERCISES = (TABLE, VALUE, STEP, CRITICAL, BETA_ZERO)
 
+# %% ../../nbs/exercises/lesson_2.ipynb #gue02002
 GUESSES = (
     Guess(
         2,

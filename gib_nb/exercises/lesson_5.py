@@ -278,6 +278,7 @@ DIVISOR = Question(
 
 EXERCISES = (READOUT, EMBEDDING, BOUND, BLIND, DIVISOR)
 
+# %% ../../nbs/exercises/lesson_5.ipynb #gue05002
 GUESSES = (
     Guess(
         5,

@@ -314,6 +314,7 @@ FROZEN = Question(
 
 EXERCISES = (LOSS_WEIGHT, COLLAPSE, ATTEMPT, WRONG_SIDE, FROZEN)
 
+# %% ../../nbs/exercises/lesson_7.ipynb #gue07002
 GUESSES = (
     Guess(
         7,

@@ -339,7 +339,7 @@ class CaseStudyExplorer(Explorer):
     controls = _CONTROLS
     layout = (("information", "density"),)
     advanced = (("variance", "table"),)
-    on_site = ("inner_steps", "variance", "epoch")
+    on_site = ("inner_steps", "estimator", "epoch", "variance")
     train_help = "Run the study with these values and another seed, on this computer. This takes some seconds."
 
     @property

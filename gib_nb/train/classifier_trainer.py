@@ -128,7 +128,7 @@ class ClassifierState:
         "Whether no epoch is left."
         return self.stop_phase or self.stop_training or self.epoch == self.config.epochs
 
-
+# %% ../../nbs/42_classifier_trainer.ipynb #sup00001
 @dataclass(frozen=True)
 class Supervised(Phase, abstract=True):
     "Only L_cls, or another loss of the labels."
