@@ -108,7 +108,7 @@ def correlations(
     graphs: list,  # with `contributions` [n]
     signed: bool = False,  # whether the weights have a sign
 ) -> dict:  # "spearman", and "signed" for those that have a sign
-    "Mean over molecules of the rank correlation of weights and contributions, without and with their signs; 0 if either does not vary."
+    "Mean over molecules of the rank correlation of weights and contributions, without and with their signs. Molecules with constant contributions are left out; constant weights count as 0."
     absolute = mean_correlation([np.abs(each) for each in weights], [graph.contributions.abs() for graph in graphs])
     if not signed:
         return {"spearman": absolute}
