@@ -102,6 +102,10 @@ def notebook(path, target, place, most):
                 )
                 for i, output in enumerate(cell["outputs"])
             ]
+        else:  # JupyterLab and GitHub keep the letters of a heading in its address, Sphinx makes them small
+            cell["source"] = re.sub(
+                r"(glossary\.ipynb#)([^)\s]+)", lambda found: found[1] + re.sub(r"[^\w-]", "", found[2].lower()), source
+            )
         cells.append(cell)
     content["cells"] = cells
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -1,5 +1,6 @@
 """README, CONTRIBUTING and the pages in docs: their code runs, their numbers are those of the results, their links lead somewhere."""
 
+import json
 import pathlib
 import re
 import runpy
@@ -100,3 +101,15 @@ def test_equations_lead_to_what_they_name():
             found = getattr(found, part)
         if "." not in name:
             assert found.__module__ == f"gib_nb.{module}", name
+
+
+def test_links_to_the_glossary_lead_to_its_terms():
+    "The address of a heading as JupyterLab makes it."
+    text = "".join(json.loads((ROOT / "nbs" / "glossary.ipynb").read_text())["cells"][0]["source"])
+    terms = re.findall(r"^### (.+)$", text, re.M)
+    assert terms == sorted(terms, key=lambda term: term.lower().replace("α", "zz"))
+    places = {term.replace(" ", "-") for term in terms}
+    for path in (ROOT / "nbs").rglob("*.ipynb"):
+        if ".ipynb_checkpoints" not in path.parts:
+            wrong = set(re.findall(r"glossary\.ipynb#([^)\s\"\\]+)", path.read_text())) - places
+            assert not wrong, (path.name, wrong)
