@@ -87,7 +87,7 @@ def test_changes_by_hand():
 
 def test_a_mask_that_finds_the_reason_passes(trained, motifs):
     found = audit(trained, motifs.test + motifs.valid)
-    assert found.faithful and found.verdict == "the prediction depends on what the mask selects"
+    assert found.faithful and found.verdict == "The prediction depends on what the mask selects."
     assert set(found.differences) == set(TESTS) and found.differences["necessity"]["low"] > 0.1
     assert found.consistency["mask"] > found.consistency["random"] + 0.2
     assert found.permutation < 1e-5 and found.retrained is None and found.graphs == 48
@@ -104,7 +104,7 @@ def test_every_cheat_is_found_and_fidelity_misses_it(trained, motifs, kind):
     graphs = motifs.test + motifs.valid
     cheat = Cheat(trained, kind)
     found = audit(cheat, graphs, fractions=(0.2, 0.4), repeats=1)
-    assert not found.faithful and found.verdict.startswith("do not trust this mask: ")
+    assert not found.faithful and found.verdict.startswith("Do not trust this mask. ")
     assert found.differences["necessity"]["high"] < 0 and "less often than a random cut" in found.verdict
     scores = fidelity(cheat, graphs)
     assert scores["fidelity_minus"] == 0  # as good as can be

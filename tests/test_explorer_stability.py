@@ -167,7 +167,7 @@ def test_panels_show_the_present_trials(explorer, alpha):
         if (row["alpha"], row["pretrain_epochs"], row["rampup_epochs"]) == (alpha, 15, 0)
     ]
     assert explorer.setting.rows == rows and [row["seed"] for row in rows] == list(SEEDS)
-    assert re.findall(r"edge AUC ([\d.]+)", shown(explorer, "seeds").value) == [f"{row['auc']:.2f}" for row in rows]
+    assert re.findall(r"edge ROC-AUC ([\d.]+)", shown(explorer, "seeds").value) == [f"{row['auc']:.2f}" for row in rows]
     assert re.findall(r"</span> ([a-z ]+)</b>", shown(explorer, "seeds").value) == [outcome(row) for row in rows]
     assert [list(line.y) for line in shown(explorer, "curves").figure.data[: len(rows)]] == [
         row["curves"]["auc"] for row in rows

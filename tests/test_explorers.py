@@ -20,7 +20,7 @@ from gib_nb.explorers.explorer import Explorer
 from gib_nb.explorers.page import find_chromium, screenshot, static_page, static_states
 from gib_nb.explorers.registry import CLASSES, EXPLORERS, QUESTIONS, TITLES, register
 from gib_nb.explorers.task import BackgroundTask
-from gib_nb.explorers.view import STYLE, PlotView
+from gib_nb.explorers.view import STYLE, PlotView, introduction
 from gib_nb.report.figures import BLUE, GREEN, ORANGE, PURPLE, RED, THEME, figure
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -114,6 +114,15 @@ def test_only_some_panels_and_controls():
         line.select("plots")
     with pytest.raises(AttributeError, match="expected one of"):
         Line().select("plot", exclude=["size"])
+
+
+def test_hints_are_folded_below_the_question():
+    line = Line()
+    line.hint, line.counterexample = "try <this>", "an exception"
+    title, folded = introduction(line).split("<details", 1)
+    assert "A &lt;line&gt;" in title
+    assert "try" not in title and "try &lt;this&gt;" in folded and "an exception" in folded and " open" not in folded
+    assert "<details" in static_page(line, now=True) and "<details" not in introduction(Line())
 
 
 # view

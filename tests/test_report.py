@@ -169,3 +169,27 @@ def test_tables_of_text():
         and "0.950 ± 0.071" in table[1]
         and table[2].endswith("2.000 ± 1.414")
     )
+
+
+def test_a_metric_of_one_class_names_it():
+    from gib_nb.report.run import metric_title
+
+    record = {"classes": ["active", "inactive"]}
+    assert metric_title("f1", record) == "F1, class inactive" and metric_title("roc_auc", record) == "ROC-AUC"
+    assert metric_title("f1", {"classes": ["a", "b", "c"]}) == metric_title("f1", {}) == "F1"
+
+
+def test_few_test_graphs_are_audited_with_those_for_validation(monkeypatch):
+    from types import SimpleNamespace
+
+    from gib_nb.data.synthetic import motif_dataset
+    from gib_nb.report.run import faithfulness
+
+    asked = []
+    monkeypatch.setattr(
+        "gib_nb.explain.audit.audit",
+        lambda trainer, graphs, **settings: asked.append(len(graphs)) or SimpleNamespace(to_dict=dict),
+    )
+    graphs = motif_dataset(60).graphs
+    assert faithfulness(None, graphs[:10], graphs[10:22]) == {} and faithfulness(None, graphs[:25], graphs[25:]) == {}
+    assert asked == [22, 25] and faithfulness(None, graphs[:5], graphs[5:10]) is None

@@ -500,3 +500,40 @@ def test_a_motif_is_learned():
         batch_size=32,
     )
     assert trainer.score(motifs.train) > 0.8
+
+
+def test_another_threshold_needs_no_new_training():
+    data = motif_dataset(60)
+    trainer = GIBTrainer(epochs=3, hidden_channels=8, max_restarts=0).fit(data.train, progress=False)
+    for threshold in (0.0, 1.0):
+        with pytest.warns(CollapseWarning, match=f"the threshold {threshold} selects"):
+            found = trainer.explain(data.test, threshold=threshold)
+        assert all(int(e.selected_nodes.sum()) == (0 if threshold else e.num_nodes) for e in found)
+    assert trainer.config.threshold == 0.5
+
+
+def test_explanations_carry_the_features_of_edges():
+    graphs = motif_dataset(60).graphs
+    for graph in graphs:
+        graph.edge_attr = torch.arange(2 * graph.num_edges).float().reshape(-1, 2) / 100
+    trainer = GIBTrainer(encoder="gine", epochs=2, hidden_channels=8, max_restarts=0).fit(graphs, progress=False)
+    (found,) = trainer.explain(graphs[:1])
+    assert torch.equal(found.edge_attr, graphs[0].edge_attr)
+    part = found.get_explanation_subgraph()
+    assert len(part.edge_attr) == part.num_edges
+
+
+def test_messages_lead_to_what_was_meant(tmp_path):
+    with pytest.raises(TypeError, match="for a method by its name use recipe..gsat"):
+        GIBTrainer("gsat")
+    with pytest.raises(ValueError, match="a method is a recipe"):
+        GIBTrainer(method="gsat")
+    with pytest.raises(ValueError, match="did you mean beta"):
+        GIBTrainer(betta=0.1)
+
+    class Constant(torch.nn.Module):
+        def forward(self, x, edge_index, batch):
+            return torch.tensor([[1.0, 0.0]]).repeat(int(batch.max()) + 1, 1) + 0 * x.sum()
+
+    with pytest.raises(ValueError, match="expected a model that predicts at least two classes.*class 0 for all"):
+        GIBTrainer(model=Constant(), epochs=1).fit(motif_dataset(40).train, progress=False)

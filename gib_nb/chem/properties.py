@@ -128,7 +128,7 @@ def _drd2(molecules, chunk=512):
 
 # %% ../../nbs/13_properties.ipynb #af48e21e
 def qed_oracle() -> PropertyOracle:
-    "Drug likeness, exactly as RDKit computes it, including its dependence on isotopes."
+    "Drug-likeness, exactly as RDKit computes it, including its dependence on isotopes."
     return PropertyOracle("QED", "exact", "drug likeness", _qed)
 
 
@@ -138,12 +138,12 @@ def drd2_oracle() -> PropertyOracle:
 
 
 def hlm_oracle() -> PropertyOracle:
-    "Clearance by human liver microsomes, by a surrogate fitted to the published values."
+    "Clearance by human liver microsomes, by a surrogate fitted to the published predictions of another model."
     return PropertyOracle("HLM", "surrogate", "log10(mL/min/g)", *_surrogate("HLM"))
 
 
 def mlm_oracle() -> PropertyOracle:
-    "Clearance by mouse liver microsomes, by a surrogate fitted to the published values."
+    "Clearance by mouse liver microsomes, by a surrogate fitted to the published predictions of another model."
     return PropertyOracle("MLM", "surrogate", "log10(mL/min/g)", *_surrogate("MLM"))
 
 

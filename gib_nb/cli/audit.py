@@ -54,9 +54,12 @@ def audit_command(args) -> int:
     trainer = load_run(args.model)
     if args.file is None:
         record = trainer.record["metrics"].get("faithfulness")
-        if record is None or args.other:
+        if args.other:
+            raise argparse.ArgumentTypeError("expected --graphs with --other (got none)")
+        if record is None:
             raise argparse.ArgumentTypeError(
-                "expected --graphs, which --other and a run without an audit require (got none)"
+                "expected --graphs, since this run was not audited: fewer than 20 of its graphs were held out (got none); "
+                "give molecules or graphs that it was not trained on"
             )
         found = Audit.from_dict(record)
     else:

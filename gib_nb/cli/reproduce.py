@@ -211,7 +211,7 @@ def expected_time(table: Table, trial, trials: list[dict], epochs: int, folder: 
     length = f"{minutes / 60:.0f} hours" if minutes > 90 else f"{max(minutes, 1):.0f} minutes"
     return (
         f"{len(left):,} of {len(trials):,} trials are left: about {length} on one core, less with --jobs or --dask. "
-        "The command can be stopped at any time; the same command continues where it was."
+        "The command can be stopped at any time. Run the same command again to resume."
     )
 
 

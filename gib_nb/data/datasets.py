@@ -104,8 +104,9 @@ def load_dataset(
 
         return load_file(source, seed=seed, **of_file)
     if of_file:
+        also = "" if isinstance(source, str) else "; for names of classes use gib_nb.data.graph_dataset.make_dataset"
         raise ValueError(
-            f"expected a file for {', '.join(of_file)} (got {source if isinstance(source, str) else type(source).__name__})"
+            f"expected a file for {', '.join(of_file)} (got {source if isinstance(source, str) else type(source).__name__}){also}"
         )
     if isinstance(source, GraphDataset):
         return source

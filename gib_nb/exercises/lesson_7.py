@@ -320,6 +320,6 @@ GUESSES = (
         7,
         "longer_pretraining",
         "Is a longer pretraining always better? And with which α do most seeds succeed?",
-        "Longer is not always better. At α = .3, with a ramp-up and five epochs of pretraining, 8 of 8 seeds succeed. With fifteen epochs only 6 do: the others predict the label (accuracy ≥ .98) but select other nodes. A ramp-up of 5 without pretraining is worse (2 seeds succeed) than none (4). With α = 1 and any pretraining, 7 or 8 succeed: once the mask leans the right way, a strong connectivity loss only helps. With α = .1, no schedule gets beyond 6.",
+        "Longer is not always better. At α = .3, with a ramp-up and five epochs of pretraining, 8 of 8 seeds succeed. With fifteen epochs only 6 do: the others predict the label (accuracy ≥ .98), but in most graphs of a class they select no node. A ramp-up of 5 without pretraining is worse (2 seeds succeed) than none (4). With α = 1 and any pretraining, 7 or 8 succeed: once the mask leans the right way, a strong connectivity loss only helps. With α = .1, no schedule gets beyond 6.",
     ),
 )

@@ -20,7 +20,7 @@ from .base import Exercise, Question
 
 # %% ../../nbs/exercises/lesson_8.ipynb #f6ed365a
 def largest_component(bonds, selected):
-    "The sorted atom numbers of the largest connected component of the selected atoms; of equally large ones, the one with the lowest atom number. bonds: pairs (u, v)."
+    "The sorted atom numbers of the largest connected component of the selected atoms; if several are equally large, the one with the lowest atom number. bonds: pairs (u, v)."
     left, best = set(selected), []
     while left:
         component, reached = set(), {min(left)}

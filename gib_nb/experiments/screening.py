@@ -17,7 +17,7 @@ import shutil
 
 from ..data.records import smiles_lines
 from .sweep import code_version, finished_tasks, single_thread
-from ..explain.molecule import explain_molecules, shipped_model
+from ..explain.molecule import explain_molecules, read_for, shipped_model
 
 # %% ../../nbs/52_screening.ipynb #ab5670bf
 def explain_lines(
@@ -28,14 +28,12 @@ def explain_lines(
     batch_size: int = 128,  # molecules at a time
 ):  # iterator of (SMILES, MoleculeExplanation or None, reason or None), in order
     "Explain a stream of molecules; a line that is not a molecule keeps its place, with the reason."
-    from gib_nb.chem.smiles import molecule_to_data
-
     lines = iter(lines)
     while batch := list(itertools.islice(lines, batch_size)):
         graphs, reasons = {}, {}
         for i, smiles in enumerate(batch):
             try:
-                graphs[i] = molecule_to_data(smiles)
+                graphs[i] = read_for(trainer, smiles)
             except ValueError as error:
                 reasons[i] = str(error) if smiles.strip() else "empty line"
         found = dict(zip(graphs, explain_molecules(graphs.values(), trainer, oracle, threshold)))
@@ -151,7 +149,7 @@ def _merge(paths, out, folder):
 def screen(
     source,  # file with SMILES, as in `smiles_lines`
     out,  # Parquet file to write
-    trainer=None,  # `GIBTrainer` fitted on molecules; None: `shipped_model()`, for drug likeness
+    trainer=None,  # `GIBTrainer` fitted on molecules; None: `shipped_model()`, for drug-likeness
     threshold: float | None = None,  # atoms above it are in the subgraph; None: that of the trainer
     jobs: int | None = None,  # processes; -1 takes all cores; None: as `joblib.parallel_config` says, or this process
     size: int = 2000,  # lines of a part

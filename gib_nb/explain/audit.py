@@ -225,7 +225,7 @@ class Audit:
         dict  # "mask", "random": fraction of a selection that is selected again in the graph of the top-scoring half
     )
     permutation: float  # largest change of a score when nodes are renumbered
-    retrained: float | None  # mean rank correlation with the scores of another training
+    retrained: float | None  # mean rank correlation with the scores of another training run
     graphs: int
     findings: list = field(default_factory=list)  # reasons against the mask, in words
     mask_alone: dict | None = None  # as from `mask_alone`
@@ -237,10 +237,10 @@ class Audit:
 
     @property
     def verdict(self) -> str:
-        "The result in words."
+        "The result in sentences."
         if self.faithful:
-            return "the prediction depends on what the mask selects"
-        return "do not trust this mask: " + "; ".join(self.findings)
+            return "The prediction depends on what the mask selects."
+        return " ".join(["Do not trust this mask.", *(f"{each[0].upper()}{each[1:]}." for each in self.findings)])
 
     def to_dict(self) -> dict:
         "Plain JSON, with the verdict."
@@ -260,7 +260,7 @@ def _findings(differences: dict) -> list[str]:
     if "use" not in passed:
         found.append("the classifier predicts as well with a random mask of the same size")
     if "necessity" in failed:
-        found.append("cutting its selection out changes the prediction less often than a random cut")
+        found.append("cutting out its selection changes the prediction less often than a random cut")
     if "extension" in failed:
         found.append("adding to its selection changes the prediction more often than adding to a random one")
     if not passed & {"necessity", "sufficiency"}:
@@ -361,7 +361,7 @@ def _permutation(subject: Audited, graphs, scores, random) -> float:
 
 
 def _agreement(first, second) -> float:
-    "Mean rank correlation of the scores of two trainings, over graphs in which both vary."
+    "Mean rank correlation of the scores of two training runs, over graphs in which both vary."
     from scipy.stats import spearmanr
 
     pairs = [(a, b) for a, b in zip(first, second) if len(a) == len(b) and np.ptp(a.numpy()) > 0 < np.ptp(b.numpy())]

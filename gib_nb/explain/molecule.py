@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['SHIPPED_MODELS', 'DRAWS', 'LARGEST_COMPARED', 'model_path', 'shipped_model', 'model_fingerprint', 'ModelCard',
            'model_card', 'random_connected_subset', 'random_biases', 'MoleculeExplanation', 'verdict', 'worth_rows',
-           'load_run', 'check_molecule_model', 'explain_molecules', 'oracle_for_dataset', 'explain_smiles',
+           'load_run', 'read_for', 'check_molecule_model', 'explain_molecules', 'oracle_for_dataset', 'explain_smiles',
            'best_examples']
 
 # %% ../../nbs/45_explain_molecule.ipynb #ae44a3f4
@@ -344,6 +344,23 @@ def load_run(
     trainer.record = trainer.record | {"folder": str(folder), "metrics": metrics}
     return trainer
 
+# %% ../../nbs/45_explain_molecule.ipynb #par00002
+def read_for(
+    trainer,  # from `load_run`, or any other
+    smiles: str,
+):  # PyG `Data`
+    "The graph of a molecule as the model of a run expects it: that of the parent if the run standardized its molecules. ValueError for text that is not a molecule."
+    from gib_nb.chem.smiles import molecule_to_data
+
+    source = ((getattr(trainer, "record", None) or {}).get("metrics") or {}).get("source") or {}
+    if source.get("standardize"):
+        from rdkit.Chem import MolToSmiles
+
+        from gib_nb.chem.standardize import standardize_molecule
+
+        smiles = MolToSmiles(standardize_molecule(smiles))
+    return molecule_to_data(smiles)
+
 # %% ../../nbs/45_explain_molecule.ipynb #check-molecules
 def check_molecule_model(
     trainer,  # fitted `GIBTrainer`
@@ -408,9 +425,8 @@ def explain_smiles(
 ) -> MoleculeExplanation:
     "Which atoms of a molecule carry the property that a model predicts; ValueError for text that is not a molecule, and for a property without a shipped model."
     from gib_nb.chem.properties import property_oracle
-    from gib_nb.chem.smiles import molecule_to_data
 
-    graph, oracle = molecule_to_data(smiles), property_oracle(oracle) if isinstance(oracle, str) else oracle
+    oracle = property_oracle(oracle) if isinstance(oracle, str) else oracle
     if trainer is None:
         name = property or ("QED" if oracle is None else oracle.name)
         trainer, oracle = shipped_model(name), oracle or property_oracle(name)
@@ -420,7 +436,7 @@ def explain_smiles(
         raise ValueError(
             f"expected a trainer, or the property of a shipped model (got both, {property}); to get values with a trainer of your own, give oracle={property!r}"
         )
-    return explain_molecules([graph], trainer, oracle, threshold)[0]
+    return explain_molecules([read_for(trainer, smiles)], trainer, oracle, threshold)[0]
 
 # %% ../../nbs/45_explain_molecule.ipynb #f9958739
 def best_examples(

@@ -151,7 +151,7 @@ class BitsExplorer(Explorer):
 
     title = "How much one variable tells about another"
     hint = "The bars of H(X) and H(Y) overlap by I(X;Y), the information that each has about the other. Raise both error rates from 0: the first 5 % cost the most, more than a quarter of the bit."
-    counterexample = "You should not find a loss of information where everything arrives wrong, or any information left where both error rates are ½, although half of the bits then arrive right."
+    counterexample = "If every symbol arrives wrong, no information is lost. If both error rates are ½, none is left, although half of the bits arrive correctly."
     controls = (
         Control("sent", "X is 1", TWENTIETHS, 0.5, format="{:.0%}".format, help="Set P(X = 1): how often a 1 is sent."),
         Control("wrong_zero", "0 arrives as 1", TWENTIETHS, 0.1, format="{:.0%}".format, help="Set P(Y = 1 | X = 0)."),

@@ -334,7 +334,7 @@ class CaseStudyExplorer(Explorer):
 
     title = "The case study: minimizing an estimate of information"
     hint = "Each run raises the noise of a channel so that an estimate of the information falls. Move T. With many inner steps all three curves of information fall together while the two peaks of Y merge. With few, L_MI may rise while the exact information falls."
-    counterexample = "Do not expect more inner steps always to help. With 200 samples a warm critic is worse at T = 150 than at 20, because it memorizes the samples."
+    counterexample = "More inner steps do not always help. With 200 samples, a warm critic is worse at T = 150 than at T = 20, because it memorizes the samples."
     asset = "case_study"
     controls = _CONTROLS
     layout = (("information", "density"),)

@@ -272,9 +272,7 @@ class ConnectivityExplorer(Explorer):
 
     title = "Selecting a subgraph by hand"
     hint = "Click nodes to add or remove them. Arrows show where the loss pushes each node. L_con is small when most edges stay within the subgraph or within the rest. A subgraph and its complement have the same value."
-    counterexample = (
-        "You should not find an arrow at softness 1: with every node at ½, the loss moves no node of any graph."
-    )
+    counterexample = "At softness 1 there are no arrows. With every node at ½, the loss moves no node of any graph."
     controls = _CONTROLS
     layout = (("graph", "numbers", "softness"),)
 

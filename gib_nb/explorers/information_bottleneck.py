@@ -335,7 +335,9 @@ class InformationBottleneckExplorer(Explorer):
 
     title = "The information bottleneck of a table"
     hint = "The first panel shows a table and the clusters of its rows. At β = 1 all rows are in one cluster. Lower β and watch the clusters split at certain values (diamonds), the most informative difference first."
-    counterexample = "You should not find a point above the dotted bound, a curve that bends upward, or relevance that falls as β falls. None of these can occur."
+    counterexample = (
+        "No point lies above the dotted bound, no curve bends upward, and relevance never falls as β falls."
+    )
     controls = (
         Control(
             "table",

@@ -748,8 +748,8 @@ class InnerStepsExplorer(Explorer):
     "The critic's T steps on sources whose information is known: its estimates, its cost, and the result of the outer level."
 
     title = "T, the number of critic steps before each outer step"
-    hint = "The curves show the critic's estimate while it is trained. Move T and compare the in-sample and the held-out value with the exact one (dashed). After too few steps they are too small. After too many steps on one batch the critic has memorized it. With a bank, both values stay together."
-    counterexample = "Do not expect σ² to be right only where the value is. A value twice too high (5 coordinates, T = 500, one batch) leaves σ² nearly right, while T = 5 with a reset does not."
+    hint = "The curves show the critic's estimate while it is trained. Move T and compare the in-sample and the held-out value with the exact one (dashed). After too few steps they are too small. After too many steps on one batch the critic has memorized it. With a bank, they stay much closer together."
+    counterexample = "A wrong estimate need not give a wrong σ². With one batch of 5-coordinate pairs, T = 500 doubles the estimate but leaves σ² nearly right. T = 5 with a critic that is reset does not."
     asset = "inner_steps"
     controls = (
         Control(
@@ -766,7 +766,7 @@ class InnerStepsExplorer(Explorer):
         ),
         Control(
             "memory",
-            "below: critic trained on",
+            "more figures: critic trained on",
             ("batch", "bank"),
             kind="dropdown",
             format={"batch": "the batch of the outer step", "bank": "a bank"}.get,

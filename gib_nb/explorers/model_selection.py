@@ -140,7 +140,7 @@ class ModelSelectionExplorer(Explorer):
 
     title = "The best of several equal methods"
     hint = "All methods have the same true accuracy (dotted line), so the orange one is best by chance alone. Its lead grows with the number of methods and falls with the number of graphs. With 188 graphs a lead of three or four points means nothing."
-    counterexample = "You should not find a table that shows the truth when the epoch is chosen by the test score."
+    counterexample = "If the epoch is chosen by the test score, the accuracies in the table are too high."
     controls = (
         Control(
             "graphs",

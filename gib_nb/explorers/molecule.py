@@ -45,7 +45,7 @@ from ..utils.text import label_text
 
 # %% ../../nbs/explorers/molecule.ipynb #1f71dc58
 PROPERTIES = {
-    "QED": "QED: drug likeness",
+    "QED": "QED: drug-likeness",
     "DRD2": "DRD2: dopamine receptor D2",
     "HLM": "HLM: clearance, human liver",
     "MLM": "MLM: clearance, mouse liver",

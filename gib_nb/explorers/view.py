@@ -118,12 +118,15 @@ class TaskView:
 
 
 def introduction(explorer: Explorer) -> str:  # HTML
-    "Title, question, what to try, and what not to expect."
-    lines = [("What to try", explorer.hint), ("Note", explorer.counterexample)]
+    "Title and question; what to try and what would be surprising are folded, so that a guess comes first."
     question = f'<p class="gib-question">{html.escape(explorer.question)}</p>' if explorer.question else ""
-    return f"<h3>{html.escape(explorer.title)}</h3>{question}" + "".join(
-        f'<p class="gib-say"><b>{head}:</b> {html.escape(line)}</p>' for head, line in lines if line
+    lines = [html.escape(line) for line in (explorer.hint, explorer.counterexample) if line]
+    folded = (
+        f'<details class="gib-say"><summary>What to try</summary>{"".join(f"<p>{line}</p>" for line in lines)}</details>'
+        if lines
+        else ""
     )
+    return f"<h3>{html.escape(explorer.title)}</h3>{question}{folded}"
 
 
 MORE = "More figures"

@@ -36,17 +36,17 @@ def audit_text(
         "",
         align([HEADING, *audit_rows(found)]),
         "",
-        f"in the top-scoring half of a graph, {again:.0%} of a selection is selected again (at random {random:.0%})",
-        f"scores change by at most {found.permutation:.1e} when the nodes are renumbered",
+        f"When only the top-scoring half of each graph is kept and the model runs again, it selects {again:.0%} of the same selection (random: {random:.0%}).",
+        f"Scores change by at most {found.permutation:.1e} when the nodes are renumbered.",
     ]
     if found.mask_alone is not None:
         lines.append(
-            "a random forest identifies the predicted class from the masks alone, without the graphs, with an accuracy of {accuracy:.0%} (largest class: {constant:.0%})".format(
+            "A random forest identifies the predicted class from the masks alone, without the graphs, with an accuracy of {accuracy:.0%} (largest class: {constant:.0%}).".format(
                 **found.mask_alone
             )
         )
     if found.retrained is not None:
-        lines.append(f"rank correlation with the scores of the other training: {found.retrained:.2f}")
+        lines.append(f"The rank correlation with the scores of the other training run is {found.retrained:.2f}.")
     return "\n".join(lines)
 
 

@@ -74,11 +74,12 @@ def run_metrics(
         {
             "scores": {"measure": "accuracy" if data.task == "classification" else "R²", "model": score}
             | baselines(data, others),
+            "classes": [str(name) for name in data.classes] if data.classes else None,
             "metrics": test_metrics(trainer, data, others),
             "subgraphs": subgraphs,
             "spread": spread_measures(trainer, data.test) if hasattr(trainer, "predict_std") else None,
             "audit": mean_audit(trainer, test),
-            "faithfulness": faithfulness(trainer, data.test),
+            "faithfulness": faithfulness(trainer, data.test, data.valid),
             "mutual_information": information,
             "collapse": trainer.collapse,
             "warnings": [*_mask_warnings(subgraphs, trainer.collapse), *texts],
@@ -102,12 +103,15 @@ def mean_audit(
 
 def faithfulness(
     trainer,  # fitted `GIBTrainer`, or `GIBEnsemble`, of which the first model is audited
-    graphs,  # at most `AUDITED` of them are used
+    test,  # at most `AUDITED` of these graphs are used
+    valid=(),  # used too if there are too few test graphs
 ) -> dict | None:
     "The result of `audit` as JSON; None if too few graphs can be cut."
     from gib_nb.explain.audit import LEAST, audit, can_be_cut
 
-    usable = [graph for graph in graphs if can_be_cut(graph)][:AUDITED]
+    usable = [graph for graph in test if can_be_cut(graph)][:AUDITED]
+    if len(usable) < LEAST:
+        usable += [graph for graph in valid if can_be_cut(graph)]
     if len(usable) < LEAST:
         return None
     return audit(trainer, usable, fractions=(0.1, 0.2, 0.3, 0.5), repeats=1).to_dict()
@@ -178,12 +182,19 @@ def score_rows(metrics: dict) -> list[list[str]]:
 
 def metric_rows(metrics: dict) -> list[list[str]]:
     "A row for each metric on the test graphs, with a column for the model and for each baseline; empty for an older record without metrics."
-    from gib_nb.train.metrics import METRICS
-
     table = metrics.get("metrics") or {}
     names = list(next(iter(table.values()), {}))
     defined = [name for name in names if any(column[name]["value"] is not None for column in table.values())]
-    return [[METRICS[name].title, *(_interval_text(column[name]) for column in table.values())] for name in defined]
+    return [[metric_title(name, metrics), *(_interval_text(table[each][name]) for each in table)] for name in defined]
+
+
+def metric_title(name: str, metrics: dict) -> str:
+    "The title of a metric, with the class that it is about, if it is about one of two."
+    from gib_nb.train.metrics import METRICS
+
+    classes = metrics.get("classes") or ()
+    of_one = name in ("f1", "average_precision") and len(classes) == 2
+    return METRICS[name].title + (f", class {classes[1]}" if of_one else "")
 
 
 def _interval_text(cell: dict) -> str:
@@ -278,4 +289,6 @@ def results_text(metrics: dict) -> str:
     measured = [align([heading, *table]), ""] if table else []
     found = metrics.get("faithfulness")
     audit = [f"audit of the mask: {found['verdict']}"] if found and not found["findings"] else []
+    if "faithfulness" in metrics and not found:
+        audit = ["audit of the mask: not made, since fewer than 20 test and validation graphs can be cut"]
     return "\n".join([scores, "", *measured, *rows, *audit, *(f"warning: {text}" for text in all_warnings(metrics))])

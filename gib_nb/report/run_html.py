@@ -18,7 +18,7 @@ marks the epoch whose model was kept: the one with {best} among those with the f
 β.</p>"""
 PROBABILITIES = """<h2>Node probabilities</h2><p>Probabilities near 0 and 1 are clear decisions. If most of them are
 near the threshold (dashed line), the subgraph depends more on the threshold than on the graph.</p>"""
-AUDIT = """<h2>Does the prediction depend on the mask?</h2><p>An audit on test graphs: <strong>{verdict}</strong>. Parts of
+AUDIT = """<h2>Does the prediction depend on the mask?</h2><p>An audit on test graphs: <strong>{verdict}</strong> Parts of
 each graph are removed, as chosen by the mask or at random, and the model predicts again from the rest. The prediction
 should change when the selection is removed. It should not change when only the selection is kept, or when other parts
 are added to it. The output of the classifier should depend on which nodes or edges are selected.</p>"""

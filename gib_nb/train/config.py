@@ -4,10 +4,11 @@
 
 # %% auto #0
 __all__ = ['SLOTS', 'RENAMED', 'check_class_weight', 'GIBConfig', 'Option', 'options', 'lengths_of', 'phases_from',
-           'default_schedule', 'configure', 'flat_settings', 'config_to_dict', 'config_from_dict']
+           'default_schedule', 'unknown_settings', 'configure', 'flat_settings', 'config_to_dict', 'config_from_dict']
 
 # %% ../../nbs/32_config.ipynb #16da3cf8
 import dataclasses
+import difflib
 import math
 import re
 from dataclasses import dataclass
@@ -305,11 +306,22 @@ RENAMED = {
 }  # former name of a setting → present name
 
 # %% ../../nbs/32_config.ipynb #c2da8b4f
+def unknown_settings(unknown: list[str], known: set[str]) -> str:
+    "What is said to names of settings that do not exist: the closest ones, or all."
+    if "method" in unknown:
+        return "expected settings (got method); a method is a recipe: GIBTrainer(recipe(NAME, **settings))"
+    near = [match for name in unknown for match in difflib.get_close_matches(name, sorted(known), 1, 0.7)]
+    hint = f"; did you mean {', '.join(near)}?" if near else ""
+    return f"expected settings among {', '.join(sorted(known))} (got {', '.join(unknown)}){hint}"
+
+
 def configure(
     config: GIBConfig | None = None,  # None: the defaults
     **settings,  # parts, and single settings by name
 ) -> GIBConfig:
     "The configuration with these settings changed; ValueError for a setting that does not exist, or that its parts do not have."
+    if isinstance(config, str):
+        raise TypeError(f"expected a GIBConfig (got {config!r}); for a method by its name use recipe({config!r})")
     config, settings = config or GIBConfig(), {name: plain_setting(value) for name, value in settings.items()}
     parts = {
         name: settings.pop(name)
@@ -320,7 +332,7 @@ def configure(
     if unknown := [name for name in settings if name not in known]:
         old = [f"{name} is now {RENAMED[name]}" for name in unknown if name in RENAMED]
         raise ValueError(
-            f"expected settings among {', '.join(sorted({*SLOTS, 'phases', *known}))} (got {', '.join(unknown)})"
+            unknown_settings(unknown, {*SLOTS, "phases", *known})
             if not old
             else f"expected the new name: {', '.join(old)} (got {', '.join(unknown)})"
         )

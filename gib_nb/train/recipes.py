@@ -94,7 +94,7 @@ def recipe(
     name: str,  # one of `RECIPES`
     **settings,  # replace those of the recipe
 ) -> GIBConfig:
-    "The configuration of a method; ValueError for an unknown one."
+    "The configuration of a method by its name: gib, molecules, two_stage, robust, vgib, pgib or gsat; ValueError for an unknown one."
     if name not in RECIPES:
         raise ValueError(f"expected a method among {', '.join(RECIPES)} (got {name!r})")
     return RECIPES[name](**settings)

@@ -25,7 +25,7 @@ from torch_geometric.data import Batch, Data
 from ..data.labels import list_graphs
 from ..data.spec import DataSpec, PreparedGraphs, edge_dicts, graphs_and_labels, prepare_training
 from ..data.stream import prepare_any, stream_of
-from ..data.validate import iter_graphs, warn_of_unused_fields
+from ..data.validate import EDGE_FIELDS, iter_graphs, warn_of_unused_fields
 from ..information.estimate import MIEstimate, estimate_mi
 from ..nn.backbones import edges_of
 from ..nn.classifiers import call_classifier, classifier_edge_fields
@@ -323,7 +323,16 @@ def _labels_to_learn(self: GIBTrainer, y, valid, valid_y):
         raise ValueError("expected no y with a model to explain, since its predictions are the labels (got y)")
     model = copy.deepcopy(self.explained_model).to(self.config.device).eval()
     predicted = lambda graphs: _predictions_of(model, graphs, self.config)
-    return predicted, predicted if valid else None
+
+    def varied(graphs):
+        found = predicted(graphs)
+        if found.dtype.kind == "i" and len(set(found.tolist())) == 1:
+            raise ValueError(
+                f"expected a model that predicts at least two classes, since its predictions are explained (got class {found[0]} for all {len(found)} graphs)"
+            )
+        return found
+
+    return varied, predicted if valid else None
 
 
 @torch.no_grad()
@@ -385,14 +394,18 @@ def mutual_information(self: GIBTrainer, graphs, **settings) -> MIEstimate:
 
 # %% ../../nbs/40_trainer.ipynb #0dad42e2
 @patch
-def explain(self: GIBTrainer, graphs) -> SubgraphExplanation | list[SubgraphExplanation]:
+def explain(
+    self: GIBTrainer,
+    graphs,
+    threshold: float | None = None,  # a node is selected if its probability is above it; None: that of the config
+) -> SubgraphExplanation | list[SubgraphExplanation]:
     "The `SubgraphExplanation` of one graph, or a list of them for many, in one pass."
-    found = list(self.iter_explain(graphs))
+    found = list(self.iter_explain(graphs, threshold))
     if not found:
         raise ValueError("expected at least one graph (got an empty list)")
     if all(int(e.selected_nodes.sum()) in (0, e.num_nodes) for e in found):
         warnings.warn(
-            f"the threshold {self.config.threshold} selects all nodes of a graph or none: the mask is undecided or "
+            f"the threshold {found[0].selected_threshold} selects all nodes of a graph or none: the mask is undecided or "
             "collapsed; examine node_mask itself",
             CollapseWarning,
             stacklevel=2,
@@ -401,13 +414,17 @@ def explain(self: GIBTrainer, graphs) -> SubgraphExplanation | list[SubgraphExpl
 
 
 @patch
-def iter_explain(self: GIBTrainer, graphs):
+def iter_explain(self: GIBTrainer, graphs, threshold: float | None = None):
     "Iterate over the `SubgraphExplanation`s of any number of graphs, with one batch in memory at a time."
     self._fitted()
     for first, part in in_chunks(graphs, self.config.optim.batch_size, empty=True):
         for predictions in self._pass(self.spec.prepare(part, labels=False, first=first)):
+            if threshold is not None:
+                predictions = dataclasses.replace(predictions, threshold=threshold)
             for graph, explanation in zip(part, predictions):
-                explanation.x = graph.x
+                for name in ("x", *EDGE_FIELDS):
+                    if graph.get(name) is not None:
+                        explanation[name] = graph[name]
                 yield explanation
 
 # %% ../../nbs/40_trainer.ipynb #d7b4495f
@@ -487,7 +504,9 @@ def from_file(
         raise ValueError(f"expected a model written by GIBTrainer.save at {path} (got: {error!r})") from None
     if record.get("post_hoc", False) != (model is not None):
         raise ValueError(
-            f"expected model=MODEL if and only if the trainer explains another model (got {type(model).__name__} for {path})"
+            f"expected the model that was explained in training: GIBTrainer.load(folder, model=my_model) (got none for {path})"
+            if model is None
+            else f"expected no model, since the trainer at {path} explains its own predictions (got {type(model).__name__})"
         )
     if model is not None and record.get("model", weights_hash(model)) != weights_hash(model):
         raise ValueError(
