@@ -1596,6 +1596,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                            'gib_nb/explorers/beta.py'),
                                        'gib_nb.explorers.beta.BetaExplorer.train': ( 'explorers/beta.html#betaexplorer.train',
                                                                                      'gib_nb/explorers/beta.py'),
+                                       'gib_nb.explorers.beta._plane_labels': ( 'explorers/beta.html#_plane_labels',
+                                                                                'gib_nb/explorers/beta.py'),
                                        'gib_nb.explorers.beta._plane_marks': ( 'explorers/beta.html#_plane_marks',
                                                                                'gib_nb/explorers/beta.py'),
                                        'gib_nb.explorers.beta.band': ('explorers/beta.html#band', 'gib_nb/explorers/beta.py'),

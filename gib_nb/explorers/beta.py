@@ -245,12 +245,13 @@ def information_plane(
         error_x=bars(dx),
         error_y=bars(dy),
         mode="lines+markers+text",
-        text=[f"{beta:g}" for beta in betas],
+        text=_plane_labels(x, y, betas, beta),
+        customdata=[f"{each:g}" for each in betas],
         textposition="top right",
         textfont=dict(color="#555555", size=11),
         line=dict(color="#cccccc", width=1),
         marker=dict(size=9, color=list(range(len(betas))), colorscale="Viridis"),
-        hovertemplate="β %{text}<br>x %{x:.2f}<br>y %{y:.2f}<extra></extra>",
+        hovertemplate="β %{customdata}<br>x %{x:.2f}<br>y %{y:.2f}<extra></extra>",
     )
     k = betas.index(beta)
     shapes, notes = _plane_marks(float(x[k]), float(y[k]), entropy)
@@ -264,6 +265,16 @@ def information_plane(
         annotations=notes,
         xaxis=dict(rangemode="tozero"),
     )
+
+# %% ../../nbs/explorers/beta.ipynb #lab00001
+def _plane_labels(x, y, betas, beta) -> list[str]:
+    "β beside its point, for the marked one and for those that are far enough from others with a label."
+    wide, high = np.ptp(np.append(x, 0)) or 1, np.ptp(np.append(y, 0)) or 1
+    labelled = []
+    for i in (betas.index(beta), *reversed(range(len(betas)))):
+        if all(abs(x[i] - x[j]) > 0.1 * wide or abs(y[i] - y[j]) > 0.08 * high for j in labelled):
+            labelled.append(i)
+    return [f"{each:g}" if i in labelled else "" for i, each in enumerate(betas)]
 
 # %% ../../nbs/explorers/beta.ipynb #99ab2c35
 def _plane_marks(x: float, y: float, entropy: float) -> tuple[list[dict], list[dict]]:  # shapes, annotations

@@ -674,7 +674,7 @@ class MoleculeState(Explorer):
             self.property = self.own.name
             self.title = f"Molecules: which atoms carry {self.own.name}?"
             self.counterexample = (
-                "You should not find a fragment without a group that is known to matter for this property."
+                "A fragment without any group that is known to matter for this property would be surprising."
             )
         super().__init__(**values)
 
@@ -771,7 +771,7 @@ class MoleculeExplorer(ModelOnDemand):
 
     title = "Molecules: which atoms carry the property?"
     hint = "The drawing shows the weight of each atom in a model's prediction. Type a molecule, choose a property and move the threshold. See whether the fragment (orange) is one that a chemist would name, and whether the weights are far from the threshold, which means clear decisions."
-    counterexample = "You should rarely find a fragment of a third of the atoms that has the property of the whole molecule, or two properties with the same selected atoms."
+    counterexample = "A fragment of a third of the atoms rarely has the property of the whole molecule, and two properties rarely have the same selected atoms."
     layout = (("drawing", "numbers"), ("atoms",))
     on_site = ("threshold", "example", "property")
     asset = "molecule"

@@ -314,7 +314,7 @@ def unknown_settings(unknown: list[str], known: set[str]) -> str:
     hint = f"; did you mean {', '.join(near)}?" if near else ""
     return f"expected settings among {', '.join(sorted(known))} (got {', '.join(unknown)}){hint}"
 
-
+# %% ../../nbs/32_config.ipynb #cfg00011
 def configure(
     config: GIBConfig | None = None,  # None: the defaults
     **settings,  # parts, and single settings by name

@@ -334,7 +334,7 @@ def _labels_to_learn(self: GIBTrainer, y, valid, valid_y):
 
     return varied, predicted if valid else None
 
-
+# %% ../../nbs/40_trainer.ipynb #prd00011
 @torch.no_grad()
 def _predictions_of(model: torch.nn.Module, graphs: list[Data], config: GIBConfig) -> np.ndarray:
     "Class numbers, or values [N], that a graph classifier predicts; ValueError for graphs without features, and for outputs of another shape."
@@ -412,7 +412,7 @@ def explain(
         )
     return found[0] if isinstance(graphs, Data) and not isinstance(graphs, Batch) else found
 
-
+# %% ../../nbs/40_trainer.ipynb #itx00011
 @patch
 def iter_explain(self: GIBTrainer, graphs, threshold: float | None = None):
     "Iterate over the `SubgraphExplanation`s of any number of graphs, with one batch in memory at a time."
