@@ -32,7 +32,7 @@ $(VENV)/.done: pyproject.toml constraints.txt
 	@echo "done. To use gib-nb and python of this environment in a terminal: source $(BIN)/activate"
 
 lab: setup
-	$(BIN)/jupyter lab nbs/start_here.ipynb $(if $(filter 0,$(shell id -u)),--allow-root) $(LAB_FLAGS)
+	$(BIN)/jupyter lab nbs/0_start_here.ipynb $(if $(filter 0,$(shell id -u)),--allow-root) $(LAB_FLAGS)
 
 app: setup
 	$(BIN)/gib-nb app $(APP_FLAGS)

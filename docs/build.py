@@ -269,7 +269,7 @@ def main():
             [
                 f"nbs/{group + '/' if group else ''}{path.stem}"
                 for path in sorted((path for path in paths if path.parent.name == (group or "nbs")), key=order)
-                if path.stem not in ("start_here", "glossary")
+                if path.stem not in ("0_start_here", "glossary")
             ],
         )
         for group, caption in GROUPS.items()
@@ -285,7 +285,7 @@ def main():
     (source / "index.md").write_text(
         front
         + "\n"
-        + contents("Begin", ["nbs/start_here", "nbs/glossary", *(f"docs/{page}" for page in PAGES), "equations"])
+        + contents("Begin", ["nbs/0_start_here", "nbs/glossary", *(f"docs/{page}" for page in PAGES), "equations"])
         + "\n"
         + "\n".join(tables)
         + contents("Reference", [f"api/{name}" for name in modules()])

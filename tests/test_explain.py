@@ -398,7 +398,7 @@ def test_the_first_example_is_the_best_by_the_stated_figures():
     for text in (
         EPILOG,
         FIRST_STEPS,
-        *((root / page).read_text() for page in ("docs/using.md", "nbs/start_here.ipynb")),
+        *((root / page).read_text() for page in ("docs/using.md", "nbs/0_start_here.ipynb")),
     ):
         assert HEADLINE in text
     page, card = (root / "docs" / "using.md").read_text(), best[0].model

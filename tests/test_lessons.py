@@ -74,7 +74,7 @@ def test_a_lesson_asks_all_its_exercises_and_shows_no_solution(path):
 
 @pytest.mark.parametrize(
     "path",
-    [*marked(), *TUTORIALS, NBS / "lessons" / "teaching.ipynb", NBS / "start_here.ipynb"],
+    [*marked(), *TUTORIALS, NBS / "lessons" / "teaching.ipynb", NBS / "0_start_here.ipynb"],
     ids=lambda path: path.stem,
 )
 def test_links_lead_to_notebooks(path):
@@ -108,7 +108,7 @@ OTHER_PROCESSOR = {
 @pytest.mark.parametrize(
     "path, instructions",
     [
-        pytest.param(NBS / "start_here.ipynb", "default", id="start_here"),
+        pytest.param(NBS / "0_start_here.ipynb", "default", id="start_here"),
         pytest.param(NBS / "lessons" / "07_training.ipynb", "avx2", id="07_training"),
         pytest.param(NBS / "tutorials" / "own_molecules.ipynb", "default", id="own_molecules"),
         pytest.param(NBS / "tutorials" / "own_graphs.ipynb", "avx2", id="own_graphs"),
@@ -157,11 +157,11 @@ def test_the_commands_of_a_tutorial_are_commands(path):
 
 
 def test_slow_cells_of_lessons_assert_nothing():
-    for path in (*LESSONS, NBS / "start_here.ipynb"):
+    for path in (*LESSONS, NBS / "0_start_here.ipynb"):
         assert not [cell for cell in cells(path, "code") if cell.startswith("#| slow") and "assert " in cell], path.stem
 
 
-@pytest.mark.parametrize("path", [*LESSONS, *TUTORIALS, NBS / "start_here.ipynb"], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [*LESSONS, *TUTORIALS, NBS / "0_start_here.ipynb"], ids=lambda path: path.stem)
 def test_checks_are_hidden_from_learners(path):
     "JupyterLab folds the source, and the site leaves the cell out; the tests run it."
     for cell in json.loads(path.read_text())["cells"]:

@@ -53,7 +53,7 @@ def open_notebook(page, lab, path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["lessons/06_one_piece", "start_here", "explorers/stability"])
+@pytest.mark.parametrize("name", ["lessons/06_one_piece", "0_start_here", "explorers/stability"])
 def test_pictures_are_there_before_anything_runs(page, lab, name):
     "A notebook of someone else's is not trusted; its pictures are shown all the same."
     page.goto(f"{lab}/lab/tree/{name}.ipynb?reset", wait_until="domcontentloaded")

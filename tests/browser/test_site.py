@@ -17,7 +17,7 @@ NOTEBOOKS = sorted(
 PAGES = [
     "index",
     "equations",
-    "nbs/start_here",
+    "nbs/0_start_here",
     "nbs/lessons/02_bottleneck",
     "nbs/lessons/06_one_piece",
     "nbs/lessons/teaching",
