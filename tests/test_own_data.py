@@ -85,13 +85,19 @@ def test_from_a_csv_to_a_report_predictions_and_explanations(activity, tmp_path,
     assert "balanced accuracy" in report
     trainer = GIBTrainer.load(run)
     assert trainer.classes_.tolist() == ["active", "inactive"]
-    library = write(tmp_path / "library.csv", [["smiles"], ["CCCO"], ["nonsense("], ["CCN"]])
+    library = write(
+        tmp_path / "library.csv",
+        [["id", "smiles", "reason"], ["a", "CCCO", "x"], ["b", "nonsense(", "y"], ["c", "CCN", "z"]],
+    )
     assert (
         main(["predict", str(library), "--model", str(run), "--out", str(tmp_path / "out.csv"), "--no-progress"]) == 0
     )
     assert "1 of 3 rows have no prediction" in capsys.readouterr().err
     rows = list(csv.DictReader(open(tmp_path / "out.csv")))
     assert [row["line"] for row in rows] == ["2", "3", "4"] and rows[1]["reason"] and not rows[1]["prediction"]
+    assert [row["id"] for row in rows] == ["a", "", "c"] and rows[2][
+        "reason (file)"
+    ] == "z"  # what the file had besides
     expected = trainer.predict_proba([molecule_to_data("CCCO"), molecule_to_data("CCN")])
     assert [float(rows[i]["P(active)"]) for i in (0, 2)] == pytest.approx(expected[:, 0], rel=1e-6)
     assert {rows[0]["prediction"], rows[2]["prediction"]} <= {"active", "inactive"}

@@ -193,3 +193,18 @@ def test_few_test_graphs_are_audited_with_those_for_validation(monkeypatch):
     graphs = motif_dataset(60).graphs
     assert faithfulness(None, graphs[:10], graphs[10:22]) == {} and faithfulness(None, graphs[:25], graphs[25:]) == {}
     assert asked == [22, 25] and faithfulness(None, graphs[:5], graphs[5:10]) is None
+
+
+def test_doubts_about_an_estimate_that_was_not_trained_on_are_no_warnings():
+    from gib_nb.report.run import all_warnings, subgraph_rows
+
+    information = dict(value=7.5, standard_error=1.0, in_sample=8.6, log_num_pairs=3.0, warnings=["a doubt"])
+    record = {"collapse": None, "warnings": [], "mutual_information": information}
+    assert all_warnings(record) == ["I(G;G_sub): a doubt"]
+    record["config"] = {"information": {"kind": "Prior"}}
+    assert all_warnings(record) == []
+    measures = dict.fromkeys(
+        ("selected_fraction", "components", "connected_fraction", "empty_fraction", "threshold"), 0.5
+    )
+    record |= {"subgraphs": measures | {"true_fraction": None, "edge_auc": None}, "scores": {"measure": "accuracy"}}
+    assert subgraph_rows(record)[-1][2].startswith("too uncertain to use, and not part of the training; held out")

@@ -77,6 +77,6 @@ def audited_graphs(args, trainer) -> list:
     if not is_path(args.file):
         return list(load_dataset(args.file, args.data, seed=trainer.config.seed).test)
     source = trainer.record["metrics"].get("source") or {}
-    _, graphs, _ = read_inputs(args, bool(source.get("standardize")))
+    graphs = read_inputs(args, bool(source.get("standardize"))).graphs
     check_features(trainer, graphs)
     return graphs

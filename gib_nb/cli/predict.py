@@ -3,6 +3,7 @@
 import argparse
 import pathlib
 import sys
+from typing import NamedTuple
 
 from gib_nb.cli.common import PLAIN, output, report_progress
 
@@ -16,6 +17,7 @@ The table has a row for each row of the file, with these columns:
   std           for an ensemble: standard deviation over its models, of the value or of the probability of the
                 predicted class; with several targets, a column std(TARGET) for each
   reason        why there is no prediction; otherwise empty
+  ...           the other columns of the file, unchanged
 
 examples:
   gib-nb predict library.csv --model runs/activity-20260101-120000 --out predictions.csv
@@ -56,22 +58,31 @@ def predict_command(args) -> int:
         raise argparse.ArgumentTypeError(f"expected --out with the ending .csv (got {args.out})")
     trainer = load_run(args.model)
     source = trainer.record["metrics"].get("source") or {}
-    lines, graphs, rejected = read_inputs(args, bool(source.get("standardize")))
-    check_features(trainer, graphs)
-    table = prediction_table(trainer, lines, graphs, rejected)
+    inputs = read_inputs(args, bool(source.get("standardize")))
+    check_features(trainer, inputs.graphs)
+    table = prediction_table(trainer, inputs)
     with output(args.out) as file:
         table.to_csv(file, index=False, lineterminator="\n")
     if args.out:
         report_progress(f"wrote {args.out}", args)
-    if rejected:
+    if inputs.rejected:
         print(
-            f"{len(rejected):,} of {len(table):,} rows have no prediction; the column reason says why", file=sys.stderr
+            f"{len(inputs.rejected):,} of {len(table):,} rows have no prediction; the column reason says why", file=sys.stderr
         )
     return 0
 
 
-def read_inputs(args, standardize: bool) -> tuple[list, list, list]:
-    "Line numbers, graphs, and rejected rows; molecules are standardized if those of training were."
+class Inputs(NamedTuple):
+    "What a file holds."
+
+    lines: list  # [n] line in the file, or number of the graph
+    graphs: list  # [n]
+    rejected: list  # of `Rejected`
+    columns: object = None  # pandas.DataFrame [n, all columns of the file but that of the SMILES]; None for graphs
+
+
+def read_inputs(args, standardize: bool) -> Inputs:
+    "The content of a file; molecules are standardized if those of training were."
     from gib_nb.chem.featurize import featurize_molecules
     from gib_nb.data.files import read_graphs, read_molecules
     from gib_nb.data.registry import is_graph_file
@@ -80,11 +91,13 @@ def read_inputs(args, standardize: bool) -> tuple[list, list, list]:
         raise FileNotFoundError(f"expected a file (got {args.file}, which does not exist)")
     if is_graph_file(args.file):
         graphs = read_graphs(args.file)
-        return list(range(1, len(graphs) + 1)), graphs, []
+        return Inputs(list(range(1, len(graphs) + 1)), graphs, [])
     table = read_molecules(args.file, args.smiles, standardize=standardize, labels=False, progress=args.progress)
     for note in table.notes:
         report_progress(note, args)
-    return table.lines, featurize_molecules(table.smiles, args.workers, progress=args.progress), table.rejected
+    graphs = featurize_molecules(table.smiles, args.workers, progress=args.progress)
+    others = table.table.drop(columns=table.smiles_column, errors="ignore")
+    return Inputs(table.lines, graphs, table.rejected, others)
 
 
 def check_features(trainer, graphs):
@@ -95,16 +108,20 @@ def check_features(trainer, graphs):
         raise ValueError(f"expected a model for graphs with {got} features per node (got one for {wanted} features)")
 
 
-def prediction_table(trainer, lines, graphs, rejected):
-    "A row for each row of the file, as a pandas DataFrame."
+def prediction_table(trainer, inputs: Inputs):
+    "A row for each row of the file, as a pandas DataFrame, with the other columns of the file at the end."
     import pandas
 
+    lines, graphs, rejected, others = inputs
     found = {"line": lines, "smiles": [graph.get("smiles", "") for graph in graphs]}
     found |= named_predictions(trainer.spec, trainer._logits(graphs))
     if hasattr(trainer, "predict_std"):
         std, targets = trainer.predict_std(graphs), trainer.spec.targets
         found |= {"std": std} if targets is None else {f"std({name})": each for name, each in zip(targets, std.T)}
     table = pandas.DataFrame(found).assign(reason="")
+    if others is not None:
+        clash = {name: f"{name} (file)" for name in others if name in table}
+        table = pandas.concat([table, others.rename(columns=clash)], axis=1)
     if rejected:
         missing = {"line": [row.line for row in rejected], "smiles": [row.text for row in rejected]}
         missing = pandas.DataFrame(missing | {"reason": [row.reason for row in rejected]})

@@ -249,18 +249,24 @@ def subgraph_rows(metrics: dict) -> list[list[str]]:
         )
     if s["edge_auc"] is not None:
         rows.append([title("edge_auc"), f"{s['edge_auc']:.3f}", "of the edge mask; 0.5 is chance"])
-    return [*rows, _information_row(metrics["mutual_information"])]
+    return [*rows, _information_row(metrics["mutual_information"], trained_with_critic(metrics))]
 
 
-def _information_row(m):
+def trained_with_critic(metrics: dict) -> bool:
+    "Whether an estimate of I(G;G_sub) by a critic was part of the training loss; true for a record that does not tell."
+    return metrics.get("config", {}).get("information", {}).get("kind", "Critic") == "Critic"
+
+
+def _information_row(m, with_critic: bool):
     "The estimate of I(G;G_sub)."
     value, error, in_sample, ceiling = (
         number_text(m[name], ".2f") for name in ("value", "standard_error", "in_sample", "log_num_pairs")
     )
+    doubt = "" if with_critic or not m["warnings"] else "too uncertain to use, and not part of the training; "
     return [
         COLUMNS["graph_mi"].title,
         f"{value} ± {error} nats",
-        f"held out; {in_sample} on the pairs that the critic was trained on; with this number of pairs no value above "
+        f"{doubt}held out; {in_sample} on the pairs that the critic was trained on; with this number of pairs no value above "
         f"{ceiling} can be certified",
     ]
 
@@ -268,7 +274,8 @@ def _information_row(m):
 def all_warnings(metrics: dict) -> list[str]:
     "All warnings about a run, as sentences."
     collapse = [f"collapse: {metrics['collapse']}"] if metrics["collapse"] else []
-    information = [f"I(G;G_sub): {text}" for text in metrics["mutual_information"]["warnings"]]
+    doubts = metrics["mutual_information"]["warnings"] if trained_with_critic(metrics) else []
+    information = [f"I(G;G_sub): {text}" for text in doubts]
     found = metrics.get("faithfulness")
     audit = [f"audit: {found['verdict']}"] if found and found["findings"] else []
     return collapse + metrics["warnings"] + audit + information

@@ -7,15 +7,23 @@ from gib_nb.report import html
 from gib_nb.report.audit import audit_figure, audit_rows
 from gib_nb.report.figures import graph_svg, history_figure, probability_figure
 from gib_nb.report.molecules import components_text, molecule_figure
-from gib_nb.report.run import all_warnings, fold_summary, metric_rows, score_rows, spread_rows, subgraph_rows
+from gib_nb.report.run import (
+    all_warnings,
+    fold_summary,
+    metric_rows,
+    score_rows,
+    spread_rows,
+    subgraph_rows,
+    trained_with_critic,
+)
 from gib_nb.train.metrics import METRICS
 from gib_nb.utils.text import label_text
 
 PARTS = ("training", "validation", "test")
 TRAINING = """<h2>Training</h2><p>The left panel shows the losses of each epoch. The right panel shows the score on the
-validation graphs, the mean probability that a node is in the subgraph, and the estimate of I(G;G_sub). The dashed line
-marks the epoch whose model was kept: the one with {best} among those with the full weights α and
-β.</p>"""
+validation graphs, the mean probability that a node is in the subgraph, and L_MI, {information}. L_cls is the
+classification loss and L_con the connectivity loss, which is used with the weight α. The dashed line
+marks the epoch whose model was kept: the one with {best} among those with the full weights α and β.</p>"""
 PROBABILITIES = """<h2>Node probabilities</h2><p>Probabilities near 0 and 1 are clear decisions. If most of them are
 near the threshold (dashed line), the subgraph depends more on the threshold than on the graph.</p>"""
 AUDIT = """<h2>Does the prediction depend on the mask?</h2><p>An audit on test graphs: <strong>{verdict}</strong> Parts of
@@ -134,12 +142,17 @@ def _plots(trainer, data, metrics):
     models = len(getattr(trainer, "members", ()))
     first = html.paragraph(f"The curves are those of the first of {models} models.") if models else ""
     metric = trainer.config.metric
+    information = (
+        "the critic's estimate of I(G;G_sub) in nats"
+        if trained_with_critic(metrics)
+        else "the bound on I(G;G_sub) that the training lowers, in nats"
+    )
     best = (
         "the smallest validation loss" if metric == "loss" else f"the best {METRICS[metric].title} on validation graphs"
     )
     return (
         audit
-        + TRAINING.format(best=best)
+        + TRAINING.format(best=best, information=information)
         + first
         + wide(560, 900, training)
         + PROBABILITIES
