@@ -67,7 +67,8 @@ def predict_command(args) -> int:
         report_progress(f"wrote {args.out}", args)
     if inputs.rejected:
         print(
-            f"{len(inputs.rejected):,} of {len(table):,} rows have no prediction; the column reason says why", file=sys.stderr
+            f"{len(inputs.rejected):,} of {len(table):,} rows have no prediction; the column reason says why",
+            file=sys.stderr,
         )
     return 0
 
