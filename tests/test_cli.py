@@ -401,6 +401,7 @@ def test_interrupted_run_goes_on_to_the_same_model(how, finished, tmp_path, monk
     assert json.loads((folder / "metrics.json").read_text())["resumed"] is True and not (folder / CHECKPOINT).exists()
 
 
+@pytest.mark.slow
 def test_interruption_after_the_training_loses_nothing(finished, tmp_path, monkeypatch):
     real = report_folder.report_html
     monkeypatch.setattr(report_folder, "report_html", lambda *a, **k: (_ for _ in ()).throw(KeyboardInterrupt))
@@ -636,6 +637,7 @@ def test_report_shows_numbers_warnings_and_pictures(finished):
     assert page.text.count("test graph ") == 2 * len(pictures)  # title and caption
 
 
+@pytest.mark.slow
 def test_text_of_a_data_set_stays_text():
     data = motif_dataset(60, base_nodes=5)
     data = dataclasses.replace(data, name="<script>alert(1)</script>")

@@ -195,6 +195,7 @@ def test_a_checkpoint_that_finds_no_room_leaves_the_one_before(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_a_full_disk(tmp_path):
     "A file system of 64 kB; where one may not be mounted, the limit on files above has to do."
     disk = tmp_path / "disk"

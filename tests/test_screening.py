@@ -235,6 +235,7 @@ def test_a_list_of_endings():
 # explaining
 
 
+@pytest.mark.slow
 def test_a_row_for_every_line_with_what_was_found_or_the_reason(model, source, tmp_path):
     assert screen(source, tmp_path / "out.parquet", model, size=7, progress=False) == {"lines": 30, "explained": 18}
     rows = pyarrow.parquet.read_table(tmp_path / "out.parquet").to_pylist()

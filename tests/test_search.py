@@ -142,6 +142,7 @@ def test_the_best_trial_is_complete_and_did_not_collapse():
     assert best(rows[:1], "loss").trial == 0 and best(rows[3:], "loss") is None and best([], "loss") is None
 
 
+@pytest.mark.slow
 def test_a_search_is_a_sweep_whose_second_call_computes_what_is_missing(few, no_measures, fits, tmp_path):
     table = search(SPACE, few, tmp_path, 3, progress=False)
     assert table.state.tolist() == ["complete"] * 3 and table.trial.tolist() == [0, 1, 2] and len(fits) == 3
