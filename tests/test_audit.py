@@ -305,7 +305,7 @@ def test_the_scores_and_the_masked_model_of_an_explainer(on):
     assert subject.through([graph], [places.amin(0) > 0]).argmax(1).tolist() == [0]
 
 
-@pytest.mark.parametrize("on", ["edge", "node"])
+@pytest.mark.parametrize("on", [pytest.param("edge", marks=pytest.mark.slow), "node"])
 def test_an_explainer_is_audited(on):
     graphs = marked_paths()
     right, wrong = (audit(explained(FirstFeature(each), on), graphs, (0.2, 0.3), 1) for each in (True, False))

@@ -109,6 +109,7 @@ def test_reader_agrees_with_a_slow_one(data_root):
         assert int(g.y) == {"-1": 0, "1": 1}[lines["graph_labels"][i - 1].strip()]
 
 
+@pytest.mark.slow
 def test_imdb_lists_every_edge_twice(data_root):
     raw = _table(data_root / "tu/IMDB-BINARY.zip", "IMDB-BINARY", "A")
     data = published("IMDB-BINARY", data_root)

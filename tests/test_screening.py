@@ -212,6 +212,7 @@ def test_a_long_table_is_streamed(tmp_path):
     assert [next(lines), next(lines)] == ["CCO", "CC"] and sum(1 for _ in lines) == 4999
 
 
+@pytest.mark.slow
 def test_screening_by_column_and_parts(model, tmp_path):
     "Records are numbered, also where they have several lines; the parts of another column are not taken for these."
     source, out = (
