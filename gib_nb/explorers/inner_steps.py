@@ -452,18 +452,12 @@ def reach(exact: float, values) -> list[float]:
     return [max(min(values), -0.9 * exact) - 0.1 * exact, min(max(*values, exact), 2.4 * exact) + 0.2 * exact]
 
 # %% ../../nbs/explorers/inner_steps.ipynb #6ba82e6c
-def path_traces(
-    found: dict, memory: str, T: int, steps: list, axis: str
-) -> tuple[list[dict], list[dict]]:  # traces, shapes
-    "The path to T, and thin lines to the final values of larger T, in-sample and held-out."
-    traces, shapes, path = [], [], found["curves"][f"{memory} {T}"]
+def path_traces(found: dict, memory: str, T: int, axis: str) -> list[dict]:
+    "The path to T, in-sample and held-out."
+    traces, path = [], found["curves"][f"{memory} {T}"]
     for part, color, words in (("in_sample", SEEN, "in-sample"), ("held_out", FRESH, "held-out")):
-        ends = [f"{math.log10(t):.4f} {found['curves'][f'{memory} {t}'][part][0][-1]}" for t in steps if t >= T]
         traces += spread_traces([math.log10(t) for t in path["step"]], *path[part], color, axis, words=words)
-        shapes.append(
-            dict(type="path", xref=f"x{axis}", path=f"M {' L '.join(ends)}", line=dict(color=color, width=1.2))
-        )
-    return traces, shapes
+    return traces
 
 # %% ../../nbs/explorers/inner_steps.ipynb #ecee2f7d
 def end_notes(ends: dict, low: float, high: float, x: float, axis: str = "") -> list[dict]:
@@ -507,7 +501,7 @@ def curve_figure(
     traces, shapes, notes, layout = [], [], [], {}
     for k, (memory, words) in enumerate((("batch", f"the same {BATCH} pairs"), ("bank", f"{BATCH} pairs of {BANK:,}"))):
         axis, left = "" if k == 0 else "2", k * 0.515
-        paths, marks = _curve_marks(found, memory, T, steps, axis)
+        paths, marks = _curve_marks(found, memory, T, axis)
         traces, shapes = traces + paths, shapes + marks
         notes += _curve_notes(found, memory, T, words, (low, high), axis, left)
         layout[f"xaxis{axis}"] = dict(
@@ -531,11 +525,11 @@ def curve_figure(
     )
 
 # %% ../../nbs/explorers/inner_steps.ipynb #00caf305
-def _curve_marks(found, memory, T, steps, axis) -> tuple[list[dict], list[dict]]:  # traces, shapes
-    traces, tails = path_traces(found, memory, T, steps, axis)
+def _curve_marks(found, memory, T, axis) -> tuple[list[dict], list[dict]]:  # traces, shapes
+    traces = path_traces(found, memory, T, axis)
     exact, x = found["exact"], math.log10(T)
     level = LINE | dict(xref=f"x{axis}", x0=_WIDE[0], x1=_WIDE[1], y0=exact, y1=exact)
-    return traces, [*tails, level, NOW | dict(xref=f"x{axis}", x0=x, x1=x)]
+    return traces, [level, NOW | dict(xref=f"x{axis}", x0=x, x1=x)]
 
 
 def _curve_notes(found, memory, T, words, span, axis, left) -> list[dict]:
