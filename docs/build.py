@@ -156,39 +156,25 @@ def signature(name, thing, bound=False):
     except ValueError:  # a class of Python's own making
         return f"class {name}"
     given = list(found.parameters.values())[bound:]
-    if inspect.isclass(thing):
-        found = found.replace(return_annotation=found.empty)
-    text = str(found.replace(parameters=given))
+    parts, named = [], any(each.kind is each.VAR_POSITIONAL for each in given)
+    for each in given:
+        if each.kind is each.KEYWORD_ONLY and not named:
+            parts, named = [*parts, "*"], True
+        parts.append(short(str(each)))
+    result = (
+        "" if inspect.isclass(thing) or found.return_annotation is found.empty else short(str(found).rpartition(")")[2])
+    )
+    line = f"({', '.join(parts)})"
+    text = line if len(line + result) <= 90 else "(\n    " + ",\n    ".join(parts) + ",\n)"
+    return f"{'class ' if inspect.isclass(thing) else ''}{name}{text}{result}"
+
+
+def short(text):
+    "Annotations without the names of modules."
     text = re.sub(
         r"\b(?:gib_nb|torch|torch_geometric|numpy|pandas|collections|typing|pathlib|os)\.(?:\w+\.)*(?=[A-Z])", "", text
     )
-    text = re.sub(r"<class '(?:[\w.]*\.)?(\w+)'>", r"\1", text).replace("<factory>", "...")
-    if len(text) > 90:
-        text = (
-            "(\n    "
-            + ",\n    ".join(map(str, split_parameters(text[1 : text.rindex(")")])))
-            + ",\n"
-            + text[text.rindex(")") :]
-        )
-    return f"{'class ' if inspect.isclass(thing) else ''}{name}{text}"
-
-
-def split_parameters(text):
-    "The parameters of a signature: at commas outside of brackets and quotes."
-    parts, depth, quote, start = [], 0, "", 0
-    for place, letter in enumerate(text):
-        if quote:
-            quote = "" if letter == quote else quote
-        elif letter in "'\"":
-            quote = letter
-        elif letter in "([{":
-            depth += 1
-        elif letter in ")]}":
-            depth -= 1
-        elif letter == "," and not depth:
-            parts.append(text[start:place].strip())
-            start = place + 1
-    return [*parts, text[start:].strip()]
+    return re.sub(r"<class '(?:[\w.]*\.)?(\w+)'>", r"\1", text).replace("<factory>", "...")
 
 
 def parameters(thing):
@@ -221,12 +207,12 @@ def modules():
 @functools.cache
 def places():
     "Public class or function → its module."
-    return {
-        public: name
-        for name in modules()
-        for public in importlib.import_module(f"gib_nb.{name}").__all__
-        if getattr(getattr(importlib.import_module(f"gib_nb.{name}"), public), "__module__", None) == f"gib_nb.{name}"
-    }
+    found = {}
+    for name in modules():
+        module = importlib.import_module(f"gib_nb.{name}")
+        own = lambda public: getattr(getattr(module, public), "__module__", None) == module.__name__
+        found |= dict.fromkeys(filter(own, module.__all__), name)
+    return found
 
 
 def linked(text):

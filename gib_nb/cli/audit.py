@@ -47,7 +47,7 @@ def add_parser(commands) -> list:
 
 def audit_command(args) -> int:
     "Audit a run, and print the results; returns 0 if no test speaks against the mask, and 1 otherwise."
-    from gib_nb.explain.audit import Audit, audit
+    from gib_nb.explain.audit import LEAST, Audit, audit
     from gib_nb.explain.molecule import load_run
     from gib_nb.report.audit import audit_text
 
@@ -58,7 +58,7 @@ def audit_command(args) -> int:
             raise argparse.ArgumentTypeError("expected --graphs with --other (got none)")
         if record is None:
             raise argparse.ArgumentTypeError(
-                "expected --graphs, since this run was not audited: fewer than 20 of its graphs were held out (got none); "
+                f"expected --graphs, since this run was not audited: fewer than {LEAST} of its graphs were held out (got none); "
                 "give molecules or graphs that it was not trained on"
             )
         found = Audit.from_dict(record)

@@ -17,7 +17,7 @@ import shutil
 
 from ..data.records import smiles_lines
 from .sweep import code_version, finished_tasks, single_thread
-from ..explain.molecule import explain_molecules, read_for, shipped_model
+from ..explain.molecule import explain_molecules, shipped_model, smiles_for
 
 # %% ../../nbs/52_screening.ipynb #ab5670bf
 def explain_lines(
@@ -28,12 +28,14 @@ def explain_lines(
     batch_size: int = 128,  # molecules at a time
 ):  # iterator of (SMILES, MoleculeExplanation or None, reason or None), in order
     "Explain a stream of molecules; a line that is not a molecule keeps its place, with the reason."
+    from gib_nb.chem.smiles import molecule_to_data
+
     lines = iter(lines)
     while batch := list(itertools.islice(lines, batch_size)):
         graphs, reasons = {}, {}
         for i, smiles in enumerate(batch):
             try:
-                graphs[i] = read_for(trainer, smiles)
+                graphs[i] = molecule_to_data(smiles_for(trainer, smiles))
             except ValueError as error:
                 reasons[i] = str(error) if smiles.strip() else "empty line"
         found = dict(zip(graphs, explain_molecules(graphs.values(), trainer, oracle, threshold)))

@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['SHIPPED_MODELS', 'DRAWS', 'LARGEST_COMPARED', 'model_path', 'shipped_model', 'model_fingerprint', 'ModelCard',
            'model_card', 'random_connected_subset', 'random_biases', 'MoleculeExplanation', 'verdict', 'worth_rows',
-           'load_run', 'read_for', 'check_molecule_model', 'explain_molecules', 'oracle_for_dataset', 'explain_smiles',
-           'best_examples']
+           'load_run', 'smiles_for', 'check_molecule_model', 'explain_molecules', 'oracle_for_dataset',
+           'explain_smiles', 'best_examples']
 
 # %% ../../nbs/45_explain_molecule.ipynb #ae44a3f4
 import dataclasses
@@ -345,21 +345,19 @@ def load_run(
     return trainer
 
 # %% ../../nbs/45_explain_molecule.ipynb #par00002
-def read_for(
+def smiles_for(
     trainer,  # from `load_run`, or any other
     smiles: str,
-):  # PyG `Data`
-    "The graph of a molecule as the model of a run expects it: that of the parent if the run standardized its molecules. ValueError for text that is not a molecule."
-    from gib_nb.chem.smiles import molecule_to_data
-
+) -> str:
+    "The molecule that the model of a run is given: the parent if the run standardized its molecules. ValueError for text that is not a molecule then."
     source = ((getattr(trainer, "record", None) or {}).get("metrics") or {}).get("source") or {}
-    if source.get("standardize"):
-        from rdkit.Chem import MolToSmiles
+    if not source.get("standardize"):
+        return smiles
+    from rdkit.Chem import MolToSmiles
 
-        from gib_nb.chem.standardize import standardize_molecule
+    from gib_nb.chem.standardize import standardize_molecule
 
-        smiles = MolToSmiles(standardize_molecule(smiles))
-    return molecule_to_data(smiles)
+    return MolToSmiles(standardize_molecule(smiles))
 
 # %% ../../nbs/45_explain_molecule.ipynb #check-molecules
 def check_molecule_model(
@@ -425,6 +423,7 @@ def explain_smiles(
 ) -> MoleculeExplanation:
     "Which atoms of a molecule carry the property that a model predicts; ValueError for text that is not a molecule, and for a property without a shipped model."
     from gib_nb.chem.properties import property_oracle
+    from gib_nb.chem.smiles import molecule_to_data
 
     oracle = property_oracle(oracle) if isinstance(oracle, str) else oracle
     if trainer is None:
@@ -436,7 +435,7 @@ def explain_smiles(
         raise ValueError(
             f"expected a trainer, or the property of a shipped model (got both, {property}); to get values with a trainer of your own, give oracle={property!r}"
         )
-    return explain_molecules([read_for(trainer, smiles)], trainer, oracle, threshold)[0]
+    return explain_molecules([molecule_to_data(smiles_for(trainer, smiles))], trainer, oracle, threshold)[0]
 
 # %% ../../nbs/45_explain_molecule.ipynb #f9958739
 def best_examples(

@@ -35,6 +35,7 @@ from gib_nb.explain.molecule import (
     oracle_for_dataset,
     random_connected_subset,
     shipped_model,
+    smiles_for,
     worth_rows,
 )
 from .control import Control
@@ -325,22 +326,10 @@ class PropertyModel:
     title: str  # heading above the numbers
     oracle: object = None  # `PropertyOracle`, where the property can be computed
     metrics: dict = dataclasses.field(default_factory=dict)  # of the run of `gib-nb train`
-    standardize: bool = False  # whether the model was trained on standardized molecules
 
     @functools.cached_property
     def card(self):
         return model_card(self.trainer)
-
-    def read(self, smiles: str) -> str:
-        "The molecule that the model is given for a SMILES."
-        if not self.standardize:
-            return smiles
-        from rdkit.Chem import MolToSmiles
-
-        from gib_nb.chem.smiles import read_molecule
-        from gib_nb.chem.standardize import standardize_molecule
-
-        return MolToSmiles(standardize_molecule(read_molecule(smiles)))
 
 
 @functools.cache
@@ -371,7 +360,7 @@ def own_model(
     oracle = None if source else oracle_for_dataset(metrics.get("data", {}).get("name"))
     name = ", ".join(source.get("targets") or trainer.spec.targets or ([oracle.name] if oracle else [f"the {word}"]))
     title = oracle.label if oracle else f"{name[:1].upper()}{name[1:]}, predicted by your model"
-    return PropertyModel(trainer, name, title, oracle, metrics, bool(source.get("standardize")))
+    return PropertyModel(trainer, name, title, oracle, metrics)
 
 # %% ../../nbs/explorers/molecule.ipynb #37d2326b
 @functools.lru_cache(256)
@@ -718,7 +707,7 @@ def explain(
     "The explanation of the current molecule by a method; ValueError when the text is not a valid molecule."
     if reason := reason_against(self.smiles):
         raise ValueError(reason)
-    smiles = self.model.read(self.smiles.strip())
+    smiles = smiles_for(self.model.trainer, self.smiles.strip())
     weights, prediction, _, value = weigh(smiles, self.model)
     if method is not None:
         others = self._others(method, smiles, self.property)

@@ -288,6 +288,8 @@ def fold_summary(folds: list[dict]) -> list[str]:
 
 def results_text(metrics: dict) -> str:
     "The tables and warnings that are printed at the end of a training run."
+    from gib_nb.explain.audit import LEAST
+
     scores = align([[metrics["scores"]["measure"], *PARTS], *score_rows(metrics)])
     numbers = [*spread_rows(metrics), *subgraph_rows(metrics)]
     rows = [f"{name}: {value} ({compared})" for name, value, compared in numbers]
@@ -297,5 +299,5 @@ def results_text(metrics: dict) -> str:
     found = metrics.get("faithfulness")
     audit = [f"audit of the mask: {found['verdict']}"] if found and not found["findings"] else []
     if "faithfulness" in metrics and not found:
-        audit = ["audit of the mask: not made, since fewer than 20 test and validation graphs can be cut"]
+        audit = [f"audit of the mask: not made, since fewer than {LEAST} test and validation graphs can be cut"]
     return "\n".join([scores, "", *measured, *rows, *audit, *(f"warning: {text}" for text in all_warnings(metrics))])
