@@ -2663,6 +2663,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
             'gib_nb.nn.registry': {},
             'gib_nb.report.audit': {},
             'gib_nb.report.baselines': {},
+            'gib_nb.report.comparison': {},
             'gib_nb.report.evaluate': { 'gib_nb.report.evaluate.Column': ('evaluate.html#column', 'gib_nb/report/evaluate.py'),
                                         'gib_nb.report.evaluate._class_information': ( 'evaluate.html#_class_information',
                                                                                        'gib_nb/report/evaluate.py'),

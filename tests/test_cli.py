@@ -822,7 +822,7 @@ def test_a_file_appears_when_it_is_complete(model, tmp_path, monkeypatch):
     out.write_text("an older result")
 
     def stopped(*line):
-        if line[0] == "CCN":
+        if line[1] == "CCN":
             assert out.read_text() == "an older result"
             raise KeyboardInterrupt
         return line
@@ -842,7 +842,7 @@ def test_a_file_appears_when_it_is_complete(model, tmp_path, monkeypatch):
             "a.csv",
             "ligand,canonical_smiles\nCNO,CCO\nCN,C1CC\n,\n",
             0,
-            "explained 1 of 3 lines; 2 skipped: 1 empty; 1 without a molecule, the first is record 2: .*unclosed ring",
+            "explained 1 of 3 lines; 2 skipped: 1 empty; 1 without a molecule, the first is line 3: .*unclosed ring",
         ),
         ("a.tsv", "ID\tDrug\n1\tCCO\n", 0, ""),
         (

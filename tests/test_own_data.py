@@ -21,7 +21,9 @@ from gib_nb.cli.train import load_data, subsample
 from gib_nb.data.datasets import load_dataset
 from gib_nb.data.from_file import load_file
 from gib_nb.data.splits import split_indices
+from gib_nb.report.comparison import compare_outcomes, comparison_text
 from gib_nb.report.folder import write_report
+from gib_nb.report.run import plain_json
 from gib_nb.train.trainer import GIBTrainer
 
 FEW = ["--epochs", "4", "--hidden-channels", "8", "--num-steps", "2", "--max-restarts", "0", "--no-progress"]
@@ -78,6 +80,7 @@ def test_from_a_csv_to_a_report_predictions_and_explanations(activity, tmp_path,
         "random forest, Morgan counts",
         "same network, no bottleneck",
     ]
+    assert metrics["comparison"]["metric"] == "roc_auc" and "The best baseline is " in shown
     assert table["majority class"]["roc_auc"]["value"] == 0.5 and set(table["model"]["f1"]) == {"value", "low", "high"}
     report = (run / "report.html").read_text()
     assert "the one with the smallest validation loss" in report
@@ -105,6 +108,71 @@ def test_from_a_csv_to_a_report_predictions_and_explanations(activity, tmp_path,
     assert "prediction  " + trainer.predict(molecule_to_data("CCCO"))[0] in capsys.readouterr().out
 
 
+def test_the_positive_class_is_chosen(activity, tmp_path, capsys):
+    data = load_dataset(str(activity), positive="active")
+    assert data.classes == ("inactive", "active") and data.labels.tolist() == [1 if "O" in s else 0 for s in CHAINS]
+    assert main(["train", str(activity), "--out", str(tmp_path / "run"), "--positive", "active", *FEW]) == 0
+    assert "F1, class active" in capsys.readouterr().out
+    assert GIBTrainer.load(tmp_path / "run").classes_.tolist() == ["inactive", "active"]
+    for wrong in ("Active", "2"):
+        with pytest.raises(
+            ValueError, match=f"positive as one of two classes .got '{wrong}' for the classes active, inac"
+        ):
+            load_dataset(str(activity), positive=wrong)
+    numbers = write(tmp_path / "v.csv", [["smiles", "value"], *([s, 0.1 * i] for i, s in enumerate(CHAINS))])
+    with pytest.raises(ValueError, match="got 1 for values"):
+        load_dataset(str(numbers), positive=1)
+    rows = [[s, int("O" in s), "" if i % 3 else int("N" in s)] for i, s in enumerate(CHAINS)]
+    two = write(tmp_path / "two.csv", [["smiles", "alcohol", "amine"], *rows])
+    data = load_dataset(str(two), target=["alcohol", "amine"], positive=0)
+    assert data.classes == (1, 0) and data.labels[0].tolist() == [0, 1] and np.isnan(data.labels[1, 1])
+
+
+def test_the_best_baseline_is_compared_with_the_model():
+    y = np.array([0, 1] * 50)
+    good, half, noise = (
+        np.stack([1 - p, p], 1) for p in (y * 0.8 + 0.1, np.full(100, 0.5), np.random.default_rng(0).random(100))
+    )
+    found = compare_outcomes("accuracy", y, half, {"forest": good, "constant": half})
+    assert found["model"] == 0.5 and found["baselines"]["constant"] == dict(value=0.5, better_by=0, low=0, high=0)
+    forest = found["baselines"]["forest"]
+    assert forest["value"] == 1 and forest["better_by"] == 0.5 and 0.3 < forest["low"] < 0.5 < forest["high"] < 0.7
+    assert "baseline is forest, accuracy 1.000; the model has 0.500. It predicts better" in comparison_text(found)
+    found = compare_outcomes("accuracy", y, good, {"noise": noise, "constant": half})
+    assert "The model predicts better, by 0." in comparison_text(found)
+    close = compare_outcomes("roc_auc", y, noise, {"constant": half})
+    assert "do not show which" in comparison_text(close)
+    errors = compare_outcomes("rmse", 1.0 * y, half[:, :1], {"forest": good[:, 1:]})
+    assert errors["baselines"]["forest"]["better_by"] == pytest.approx(0.4)  # an error of .1 in place of .5
+    assert (
+        comparison_text(None)
+        == comparison_text(plain_json(compare_outcomes("roc_auc", 0 * y, half, {"x": half})))
+        == ""
+    )
+
+
+def test_warnings_of_a_run_are_on_the_page_of_its_explanations(activity, tmp_path, capsys):
+    run, page, table = tmp_path / "run", tmp_path / "page.html", tmp_path / "table.csv"
+    assert main(["train", str(activity), "--out", str(run), "--no-baselines", *FEW]) == 0
+    metrics = json.loads((run / "metrics.json").read_text())
+    (run / "metrics.json").write_text(json.dumps(metrics | {"warnings": ["the mask <is> undecided"]}))
+    library = write(
+        tmp_path / "library.csv", [["id", "smiles"], ["a", "CCCO"], ["", ""], ["b", "nonsense("], ["c", "CCN"]]
+    )
+    words = ["explain", str(library), "--model", str(run)]
+    assert main([*words, "--out", str(page), "--no-progress"]) == 0 and capsys.readouterr().err.count("line 4") == 1
+    assert "the mask &lt;is&gt; undecided" in page.read_text()
+    assert main([*words, "--out", str(table)]) == 0
+    assert "warning from the training of this model: the mask <is> undecided" in capsys.readouterr().err
+    rows = list(csv.DictReader(open(table)))
+    assert [(row["line"], row["smiles"]) for row in rows] == [
+        ("2", "CCCO"),
+        ("3", ""),
+        ("4", "nonsense("),
+        ("5", "CCN"),
+    ]
+
+
 def test_five_lines_of_python(activity):
     data = load_dataset(str(activity))
     assert data.classes == ("active", "inactive") and data.labels.tolist() == [0 if "O" in s else 1 for s in CHAINS]
@@ -128,7 +196,7 @@ def test_several_targets_from_a_file(tmp_path, capsys):
     assert main(["predict", str(file), "--model", str(tmp_path / "run"), "--no-progress"]) == 0
     shown = capsys.readouterr().out.splitlines()
     heading = next(line for line in shown if line.startswith("line,"))
-    assert heading == "line,smiles,alcohol,amine,P(alcohol=1),P(amine=1),reason"
+    assert heading == "line,smiles,alcohol,amine,P(alcohol=1),P(amine=1),reason,alcohol (file),amine (file)"
     assert main(["explain", "CCCO", "--model", str(tmp_path / "run"), "--no-progress"]) == 0
 
 

@@ -10,7 +10,7 @@ import warnings
 import pytest
 
 from gib_nb.data.datasets import molecule_dataset
-from gib_nb.data.records import FILES, smiles_column, smiles_lines
+from gib_nb.data.records import FILES, numbered_smiles, smiles_column, smiles_lines
 from gib_nb.experiments.screening import explain_lines, screen
 from gib_nb.train.trainer import GIBTrainer
 
@@ -214,7 +214,7 @@ def test_a_long_table_is_streamed(tmp_path):
 
 @pytest.mark.slow
 def test_screening_by_column_and_parts(model, tmp_path):
-    "Records are numbered, also where they have several lines; the parts of another column are not taken for these."
+    "A record has the number of its first line; the parts of another column are not taken for these."
     source, out = (
         written(tmp_path, "a.csv", 'ligand,drug\nCNO,"c1ccccc1O"\nCN,"CCO"\nCC,C1CC\n"CO\n",CC\n'),
         tmp_path / "out.parquet",
@@ -223,7 +223,7 @@ def test_screening_by_column_and_parts(model, tmp_path):
         screen(source, out, model, progress=False)
     assert screen(source, out, model, size=2, progress=False, column="drug") == {"lines": 4, "explained": 3}
     rows = pyarrow.parquet.read_table(out).to_pylist()
-    assert [(row["line"], row["smiles"]) for row in rows] == [(1, "c1ccccc1O"), (2, "CCO"), (3, "C1CC"), (4, "CC")]
+    assert [(row["line"], row["smiles"]) for row in rows] == [(2, "c1ccccc1O"), (3, "CCO"), (4, "C1CC"), (5, "CC")]
     from gib_nb.experiments.screening import _screening_key
 
     assert len({_screening_key(source, model, None, 2, column) for column in ("drug", "ligand", None)}) == 3
@@ -339,7 +339,7 @@ def test_lines_are_read_as_they_are_needed(model, tmp_path, monkeypatch):
 
     source, taken, seen = tmp_path / "long.smi", [0], []
     source.write_text("C\n" * 400)
-    real = smiles_lines
+    real = numbered_smiles
 
     def counted(path):
         for line in real(path):
@@ -352,7 +352,7 @@ def test_lines_are_read_as_they_are_needed(model, tmp_path, monkeypatch):
             seen.append(taken[0])
             yield task(*positional, **named)
 
-    monkeypatch.setattr(screening, "smiles_lines", counted)
+    monkeypatch.setattr(screening, "numbered_smiles", counted)
     monkeypatch.setattr(screening, "finished_tasks", watched)
     screen(source, tmp_path / "out.parquet", model, size=50, progress=False)
     assert seen == [50, 100, 150, 200, 250, 300, 350, 400]

@@ -2,17 +2,19 @@
 
 import argparse
 import csv
+import itertools
 import os
 import pathlib
 import sys
 
 from gib_nb.cli.common import PLAIN, add_renamed, add_worker_options, output, probability, report_progress, workers
 from gib_nb.cli.explain_graphs import explain_graphs, holds_graphs
-from gib_nb.data.records import FILES, smiles_column, smiles_lines
+from gib_nb.data.records import FILES, numbered_smiles, smiles_column
 from gib_nb.experiments.screening import explain_lines
 from gib_nb.explain.molecule import SHIPPED_MODELS, explain_smiles, load_run, oracle_for_dataset, shipped_model
 from gib_nb.report.evaluate import COLUMNS
 from gib_nb.report.molecules import MOLECULE_COLUMNS, explanations_html, molecule_row
+from gib_nb.report.run import all_warnings
 
 EPILOG = (
     """A file is a list of SMILES (.smi, .smiles, .txt: the first word of each line) or a table (.csv, .tsv, .tab,
@@ -125,7 +127,14 @@ def load_model(args) -> tuple:
         )
     trainer = load_run(args.model)
     metrics = trainer.record["metrics"]
+    for text in run_warnings(trainer):
+        report_progress(f"warning from the training of this model: {text}", args)
     return trainer, oracle_for_dataset(metrics["data"]["name"] if metrics else None)
+
+
+def run_warnings(trainer) -> list[str]:
+    "The warnings of the training run of a model from a result folder."
+    return all_warnings(trainer.record.get("metrics", {}))
 
 
 def check_smiles(args):
@@ -150,7 +159,7 @@ def check_file(args):
     if not os.path.isfile(args.smiles):
         raise FileNotFoundError(f"expected a SMILES or a file (got {args.smiles}, which does not exist)")
     found = smiles_column(args.smiles, args.smiles_column)
-    if next(smiles_lines(args.smiles, args.smiles_column), None) is None:
+    if next(numbered_smiles(args.smiles, args.smiles_column), None) is None:
         content = "has only the names of its columns" if found.heading else "is empty"
         raise ValueError(f"expected a file with at least one molecule (got {args.smiles}, which {content})")
     heading = ", below the names in the first line" if found.heading else ""
@@ -164,9 +173,10 @@ def explain_one(args, suffix, trainer, oracle) -> int:
     if args.out:
         with output(args.out) as file:
             if suffix == ".csv":
-                csv.writer(file).writerows([MOLECULE_COLUMNS, molecule_row(e.smiles, e, e.fragment.reason)])
+                csv.writer(file).writerows([MOLECULE_COLUMNS, molecule_row(1, e.smiles, e, e.fragment.reason)])
             else:
-                file.write(e.svg() if suffix == ".svg" else explanations_html([(e.smiles, e, e.fragment.reason)]))
+                one = [(1, e.smiles, e, e.fragment.reason)]
+                file.write(e.svg() if suffix == ".svg" else explanations_html(one, run_warnings(trainer)))
         report_progress(f"wrote {args.out}", args)
     return 0
 
@@ -175,16 +185,19 @@ def explain_file(args, suffix, trainer, oracle) -> int:
     "Write a table or a page of all molecules of a file, or print the table."
     from tqdm.auto import tqdm
 
-    lines = smiles_lines(args.smiles, args.smiles_column)
-    lines = tqdm(lines, desc="molecules", unit="", disable=not args.progress)
-    tally = Tally(explain_lines(lines, trainer, oracle if suffix == ".html" else None, args.threshold))
+    records = numbered_smiles(args.smiles, args.smiles_column)
+    numbered, records = itertools.tee(tqdm(records, desc="molecules", unit="", disable=not args.progress))
+    found = explain_lines(
+        (smiles for _, smiles in records), trainer, oracle if suffix == ".html" else None, args.threshold
+    )
+    tally = Tally((line, *each) for (line, _), each in zip(numbered, found))
     with output(args.out) as file:
         if suffix == ".html":
-            file.write(explanations_html(tally))
+            file.write(explanations_html(tally, run_warnings(trainer)))
         else:
             writer = csv.writer(file)
             writer.writerow(MOLECULE_COLUMNS)
-            writer.writerows(molecule_row(*line) for line in tally)
+            writer.writerows(molecule_row(*record) for record in tally)
     if args.out:
         report_progress(f"wrote {args.out}", args)
     report_skipped(args.smiles, tally.explained, tally.total, tally.why())
@@ -221,19 +234,19 @@ def report_skipped(file, explained: int, total: int, why: str):
 
 
 class Tally:
-    "Lines from `explain_lines`, counted as they pass."
+    "Numbered lines from `explain_lines`, counted as they pass."
 
     def __init__(self, found):
         self.found, self.total, self.explained, self.empty, self.first = found, 0, 0, 0, None
 
     def __iter__(self):
-        for self.total, (smiles, e, reason) in enumerate(self.found, 1):
+        for self.total, (line, smiles, e, reason) in enumerate(self.found, 1):
             self.explained += e is not None
             self.empty += e is None and not smiles
             if e is None and smiles and self.first is None:
                 short = reason if len(reason) < 300 else f"{reason[:150]} … {reason[-150:]}"
-                self.first = f"record {self.total}: {short}"
-            yield smiles, e, reason
+                self.first = f"line {line}: {short}"
+            yield line, smiles, e, reason
 
     def why(self) -> str:
         "Why lines were skipped, as text."

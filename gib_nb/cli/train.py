@@ -134,6 +134,11 @@ def add_file_options(parser):
         help="what the labels are (default: auto; words and few different whole numbers are classes)",
     )
     group.add_argument(
+        "--positive",
+        metavar="CLASS",
+        help="which of two classes F1 and average precision are about (default: the last in ascending order)",
+    )
+    group.add_argument(
         "--split",
         default="random",
         metavar="{random,scaffold,COLUMN}",
@@ -223,6 +228,7 @@ def load_own(args, seed: int):
         args.smiles,
         args.target,
         task=args.task,
+        positive=args.positive,
         split=args.split,
         seed=seed,
         standardize=args.standardize,

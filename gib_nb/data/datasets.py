@@ -96,7 +96,7 @@ def load_dataset(
     root=None,  # folder to search first for a data set by name; None: the environment variable GIB_NB_DATA
     download: bool = True,  # whether the network may be used
     seed: int = 0,  # seed of the split, and of the graphs if they are generated
-    **of_file,  # smiles, target, task, split, standardize, workers, progress: as in `load_file`
+    **of_file,  # smiles, target, task, positive, split, standardize, workers, progress: as in `load_file`
 ) -> GraphDataset:  # split 80/10/10 (interpretation sets 85/5/10), stratified by class
     "A data set from a file, by name, or from a list of PyG `Data`; raises what `load_file`, `locate` and `validate_graphs` raise."
     if is_path(source):

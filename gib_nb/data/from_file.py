@@ -23,6 +23,7 @@ def load_file(
     target=None,  # column with the labels, or a list of several; None: detected
     *,
     task: str = "auto",  # "classification", "regression" or "auto": by the labels
+    positive=None,  # which of two classes precision, F1 and average precision are about; None: the last in ascending order
     split: str = "random",  # "random" (stratified), "scaffold", or the name of a column with train, valid, test
     seed: int = 0,  # of a random split
     standardize: bool = False,  # take the parent of each molecule: the largest fragment, neutral
@@ -40,9 +41,13 @@ def load_file(
             f"expected a file, a folder or the name of a data set (got {path}, which does not exist)"
         )
     if is_graph_file(path):
+        if positive is not None:
+            raise ValueError(f"expected positive only for a table of molecules (got {positive!r} for graphs)")
         return _of_graphs(path, task, split, seed)
     table = read_molecules(path, smiles, target, standardize, progress=progress)
     y, task, classes = _labels_of(table, task)
+    if positive is not None:
+        y, classes = _with_positive(y, task, classes, positive)
     split = _split_of(table, y, task, split, seed)
     _reject_duplicates(table, split)
     if len(table) > LARGEST if in_memory is None else not in_memory:
@@ -118,6 +123,18 @@ def _single(column, task: str, table) -> tuple[list, str, tuple | None]:
     if len(classes) < 2:
         raise ValueError(f"expected at least two classes in column {column.name} (got only {classes[0]})")
     return [torch.tensor([code]) for code in codes.tolist()], task, classes
+
+
+def _with_positive(y: list, task: str, classes: tuple | None, positive) -> tuple[list, tuple]:
+    "Labels of two classes, numbered so that `positive` is 1; ValueError if it is not one of two classes."
+    classes = classes or ((0, 1) if task == "classification" else ())
+    names = [str(name) for name in classes]
+    if len(names) != 2 or str(positive) not in names:
+        got = f"the classes {', '.join(names)}" if names else "values"
+        raise ValueError(f"expected positive as one of two classes (got {positive!r} for {got})")
+    if names[1] == str(positive):
+        return y, classes
+    return [1 - label for label in y], classes[::-1]
 
 
 def _encoded(column) -> tuple[np.ndarray, tuple]:

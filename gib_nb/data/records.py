@@ -254,14 +254,22 @@ def smiles_lines(
     column: str | int | None = None,  # name of the column with the SMILES, or its number from 1; None: detected
 ):  # iterator of str
     "The SMILES of each record of a file, or an empty text if there is none; a first record with column names is left out. ValueError as in `smiles_column`."
+    return (smiles for _, smiles in numbered_smiles(path, column))
+
+
+def numbered_smiles(
+    path,  # as in `smiles_lines`
+    column: str | int | None = None,  # as in `smiles_lines`
+):  # iterator of (int, str)
+    "Like `smiles_lines`, with the number of the first line of each record in the file, from 1."
     return _column_values(path, smiles_column(path, column))
 
 
 def _column_values(path, found):
     listed, heading = is_list(path) or found.delimiter is None, found.heading
     with open_text(path) as lines:
-        for _, record in iter_records(lines, found.delimiter):
+        for number, record in iter_records(lines, found.delimiter):
             if heading and any(map(str.strip, record)):
                 heading = False
                 continue
-            yield smiles_of(record, found.place, listed)
+            yield number, smiles_of(record, found.place, listed)

@@ -15,7 +15,7 @@ import os
 import pathlib
 import shutil
 
-from ..data.records import smiles_lines
+from ..data.records import numbered_smiles
 from .sweep import code_version, finished_tasks, single_thread
 from ..explain.molecule import explain_molecules, shipped_model, smiles_for
 
@@ -76,28 +76,28 @@ def _explained_columns(e):
 
 
 def shard_table(
-    lines: list[str],  # SMILES
-    first: int,  # number of the first one among the records of the file, from 1; a header has no number
+    records: list[tuple[int, str]],  # number of the line in the file, and SMILES
     trainer,  # as in `explain_molecules`
     threshold: float | None = None,
 ):  # pyarrow Table: line, smiles, prediction, fragment, fragment_fraction, components, weights of all atoms, reason, fingerprint of the model
-    "A row for each line; without an explanation, all columns but line, SMILES and reason are null."
+    "A row for each record; without an explanation, all columns but line, SMILES and reason are null."
     import pyarrow
 
     rows = []
     with single_thread():
-        for number, (smiles, e, reason) in enumerate(explain_lines(lines, trainer, threshold=threshold), first):
+        found = explain_lines((smiles for _, smiles in records), trainer, threshold=threshold)
+        for (number, _), (smiles, e, reason) in zip(records, found):
             row = {"line": number, "smiles": smiles, "reason": reason or None}
             rows.append(row if e is None else row | _explained_columns(e))
     return pyarrow.Table.from_pylist(rows, _schema())
 
 # %% ../../nbs/52_screening.ipynb #ffe89e7a
-def _one_part(number, lines, size, trainer, threshold):
+def _one_part(number, records, trainer, threshold):
     "The number of a part, and its Parquet file."
     import pyarrow.parquet
 
     file = io.BytesIO()
-    pyarrow.parquet.write_table(shard_table(lines, number * size + 1, trainer, threshold), file)
+    pyarrow.parquet.write_table(shard_table(records, trainer, threshold), file)
     return number, file.getvalue()
 
 # %% ../../nbs/52_screening.ipynb #f1d57890
@@ -164,7 +164,7 @@ def screen(
 
     from gib_nb.utils.files import write_atomically
 
-    read = smiles_lines if column is None else functools.partial(smiles_lines, column=column)
+    read = numbered_smiles if column is None else functools.partial(numbered_smiles, column=column)
     total = sum(1 for _ in read(source))
     trainer, out = shipped_model() if trainer is None else trainer, pathlib.Path(out)
     folder = out.with_name(f"{out.name}.parts")
@@ -172,9 +172,9 @@ def screen(
     paths = [folder / f"{number:07d}.parquet" for number in range(-(-total // size))]
 
     def missing():
-        lines, part = read(source), delayed(_one_part)
-        parts = enumerate(iter(lambda: list(itertools.islice(lines, size)), []))
-        return (part(number, some, size, trainer, threshold) for number, some in parts if not paths[number].exists())
+        records, part = read(source), delayed(_one_part)
+        parts = enumerate(iter(lambda: list(itertools.islice(records, size)), []))
+        return (part(number, some, trainer, threshold) for number, some in parts if not paths[number].exists())
 
     done = min(total, size * sum(path.exists() for path in paths))
     with tqdm(total=total, initial=done, desc="molecules", unit="", unit_scale=True, disable=not progress) as bar:

@@ -61,6 +61,7 @@ _MASK_COLUMNS = {
     "sparsity": Column("sparsity", "fraction of edges whose mask is at most ½"),
 }
 _MOLECULE_COLUMNS = {
+    "line": Column("line", "number of the line in the file, from 1"),
     "smiles": Column("SMILES", "the molecule as it was given"),
     "prediction": Column("prediction", "value or class that the model predicts from the subgraph", "of the property"),
     "fragment": Column("fragment", "SMILES of the largest connected component of the atoms above the threshold"),

@@ -5,19 +5,21 @@ from gib_nb.report import html
 from gib_nb.utils.text import label_text
 
 # in the order of a table; `gib_nb.report.evaluate.COLUMNS` explains them
-MOLECULE_COLUMNS = ("smiles", "prediction", "fragment", "fragment_fraction", "components", "reason", "model")
+MOLECULE_COLUMNS = ("line", "smiles", "prediction", "fragment", "fragment_fraction", "components", "reason", "model")
 
 
 def molecule_row(
+    line: int,  # its number in the file, from 1
     smiles: str,
     explanation,  # `MoleculeExplanation`, or None
     reason,  # why there is no explanation, or no fragment; None if there are both
 ) -> list:
-    "The values of `MOLECULE_COLUMNS` for one line."
+    "The values of `MOLECULE_COLUMNS` for one record."
     e = explanation
     if e is None:
-        return [smiles, "", "", "", "", reason, ""]
+        return [line, smiles, "", "", "", "", reason, ""]
     return [
+        line,
         smiles,
         label_text(e.prediction, 6),
         e.fragment.smiles or "",
@@ -53,19 +55,21 @@ def molecule_figure(
 
 
 def explanations_html(
-    found,  # (SMILES, MoleculeExplanation or None, reason or None), as from `explain_lines`
+    found,  # (line, SMILES, MoleculeExplanation or None, reason or None), as from `explain_lines` with the number of the line
+    warnings=(),  # sentences about the model, shown at the top
     max_drawn: int = 200,  # draw at most this many molecules
 ) -> str:  # a complete HTML document
     "A page that names the model and its scores, with pictures of the molecules and a table of all lines."
     figures, rows, models = [], [], {}
-    for smiles, e, reason in found:
-        rows.append(molecule_row(smiles, e, reason))
+    for line, smiles, e, reason in found:
+        rows.append(molecule_row(line, smiles, e, reason))
         models |= {} if e is None else {str(e.model): None}
         if e is not None and len(figures) < max_drawn:
             figures.append(molecule_figure(e, f"predicted {label_text(e.prediction)}"))
     body = [
         "<h1>Fragments that carry the prediction</h1>",
         *(html.paragraph(f"Explained by {model}.", "model") for model in models),
+        *map(html.warning, warnings),
         html.legend(True, False),
         html.paragraph(f"Only the first {max_drawn} molecules are drawn.") if len(figures) == max_drawn else "",
         html.gallery(figures),

@@ -8,6 +8,7 @@ import math
 import warnings
 
 from gib_nb.report.baselines import baseline_predictions, score_of
+from gib_nb.report.comparison import compare_outcomes, comparison_text
 from gib_nb.report.evaluate import COLUMNS, evaluate
 from gib_nb.report.tables import align, mean_text
 
@@ -31,15 +32,22 @@ def test_metrics(
     trainer,  # fitted `GIBTrainer`
     data,  # `GraphDataset` it was trained on
     predictions: dict,  # of baselines, as from `baseline_predictions`
-) -> dict:  # name → metric → {"value", "low", "high"}
-    "Every metric on the test graphs, of the model and of the baselines, with 95 % bootstrap intervals over the graphs."
-    from gib_nb.train.metrics import metric_table
+) -> dict:  # "metrics": name → metric → {"value", "low", "high"}; "comparison": from `compare_outcomes`
+    "Every metric on the test graphs, of the model and of the baselines, with 95 % bootstrap intervals over the graphs, and the paired comparison."
+    from gib_nb.train.metrics import MAIN_METRIC, METRICS, metric_table
 
     rows, several = data.split["test"], data.targets is not None
     model = trainer.spec.outcomes(trainer._logits(data.test))
-    found = {"model": model} | {name: outcomes[rows] for name, outcomes in predictions.items()}
-    y = data.labels[rows]
-    return {name: metric_table(y, outcomes, data.task, several) for name, outcomes in found.items()}
+    others = {name: outcomes[rows] for name, outcomes in predictions.items()}
+    y, chosen = data.labels[rows], trainer.config.metric
+    chosen = chosen if chosen in METRICS else MAIN_METRIC[data.task]
+    return {
+        "metrics": {
+            name: metric_table(y, outcomes, data.task, several)
+            for name, outcomes in ({"model": model} | others).items()
+        },
+        "comparison": compare_outcomes(chosen, y, model, others, several),
+    }
 
 
 def run_metrics(
@@ -53,7 +61,7 @@ def run_metrics(
     """Measure a trained model.
 
     "scores": accuracy or R² of the model and of `baselines` on each part of the split; "subgraphs": `evaluate` on the
-    test graphs; "metrics": `test_metrics`; "spread": `spread_measures` on the test graphs, None for a single model; "audit":
+    test graphs; "metrics" and "comparison": `test_metrics`; "spread": `spread_measures` on the test graphs, None for a single model; "audit":
     `audit_masks` on the test graphs; "faithfulness": `audit` of the mask on test graphs, None if there are too few;
     "mutual_information": estimate of I(G;G_sub) in nats; "collapse", "warnings": texts.
     """
@@ -75,7 +83,7 @@ def run_metrics(
             "scores": {"measure": "accuracy" if data.task == "classification" else "R²", "model": score}
             | baselines(data, others),
             "classes": [str(name) for name in data.classes] if data.classes else None,
-            "metrics": test_metrics(trainer, data, others),
+            **test_metrics(trainer, data, others),
             "subgraphs": subgraphs,
             "spread": spread_measures(trainer, data.test) if hasattr(trainer, "predict_std") else None,
             "audit": mean_audit(trainer, test),
@@ -272,13 +280,13 @@ def _information_row(m, with_critic: bool):
 
 
 def all_warnings(metrics: dict) -> list[str]:
-    "All warnings about a run, as sentences."
-    collapse = [f"collapse: {metrics['collapse']}"] if metrics["collapse"] else []
-    doubts = metrics["mutual_information"]["warnings"] if trained_with_critic(metrics) else []
+    "All warnings about a run, as sentences; none for what an older record does not hold."
+    collapse = [f"collapse: {metrics['collapse']}"] if metrics.get("collapse") else []
+    doubts = metrics.get("mutual_information", {}).get("warnings", []) if trained_with_critic(metrics) else []
     information = [f"I(G;G_sub): {text}" for text in doubts]
     found = metrics.get("faithfulness")
     audit = [f"audit: {found['verdict']}"] if found and found["findings"] else []
-    return collapse + metrics["warnings"] + audit + information
+    return collapse + metrics.get("warnings", []) + audit + information
 
 
 def fold_summary(folds: list[dict]) -> list[str]:
@@ -295,7 +303,7 @@ def results_text(metrics: dict) -> str:
     rows = [f"{name}: {value} ({compared})" for name, value, compared in numbers]
     table = metric_rows(metrics)
     heading = ["test graphs, 95 % interval", *(metrics.get("metrics") or {})]
-    measured = [align([heading, *table]), ""] if table else []
+    measured = [align([heading, *table]), comparison_text(metrics.get("comparison")), ""] if table else []
     found = metrics.get("faithfulness")
     audit = [f"audit of the mask: {found['verdict']}"] if found and not found["findings"] else []
     if "faithfulness" in metrics and not found:

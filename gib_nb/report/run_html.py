@@ -5,6 +5,7 @@ import html as text
 from gib_nb.explain.molecule import explain_molecules, oracle_for_dataset
 from gib_nb.report import html
 from gib_nb.report.audit import audit_figure, audit_rows
+from gib_nb.report.comparison import comparison_text
 from gib_nb.report.figures import graph_svg, history_figure, probability_figure
 from gib_nb.report.molecules import components_text, molecule_figure
 from gib_nb.report.run import (
@@ -165,7 +166,8 @@ def _metrics_html(metrics):
     if not (rows := metric_rows(metrics)):
         return []
     heading = ["test graphs", *metrics["metrics"]]
-    return [html.table(rows, heading, "model"), html.paragraph(INTERVALS)]
+    verdict = comparison_text(metrics.get("comparison"))
+    return [html.table(rows, heading, "model"), html.paragraph(f"{verdict} {INTERVALS}".strip())]
 
 
 def _spread_html(metrics):
