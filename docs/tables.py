@@ -31,7 +31,7 @@ def table(head, lines):
 
 
 def number(value):
-    return "–" if value is None else f"{value:.3f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.2f}"
+    return "–" if value is None else f"{value:.3f}" if abs(value) < 1 else f"{value:.2f}"
 
 
 def mean(values):
@@ -62,7 +62,7 @@ def classification():
         "majority class",
     ]
     return table(
-        ["accuracy (the paper's)", *DATASETS],
+        ["accuracy (paper)", *DATASETS],
         [[method, *(cell(method, dataset) for dataset in DATASETS)] for method in methods],
     )
 
@@ -135,7 +135,7 @@ def denoising():
 
     methods = ["GCN+Att05", "GCN+GIB", "keep all", "low degree", "link predictor", "GIN+GIB, edge prior"]
     return table(
-        ["denoising (the paper's)", *scores.values()],
+        ["denoising (paper)", *scores.values()],
         [[method, *(cell(method, score) for score in scores)] for method in methods],
     )
 

@@ -712,7 +712,7 @@ def test_a_result_folder_of_before_explains(tmp_path, capsys):
     assert main(["explain", "CCO", "--model", str(tmp_path)]) == 0
     said = capsys.readouterr().out
     assert main(["explain", "CCO"]) == 0
-    same = lambda text: [line for line in text.splitlines() if not line.startswith(("model", "figures"))]
+    same = lambda text: [line for line in text.splitlines() if not line.startswith(("model", "scores"))]
     assert same(said) == same(capsys.readouterr().out) and "QED (exact)" in said
 
 

@@ -854,7 +854,7 @@ def test_a_dead_critic_is_noticed():
     loop = InnerLoop(critic, 100, generator=seeded(1))
     values, caught = quietly(lambda: loop.run(bank) + loop.run(bank))
     assert values[-1] > 0.5 and [
-        text for _, text in caught if "every hidden unit of the critic was silent" in text and "new weights" in text
+        text for _, text in caught if "every hidden unit of the critic was inactive" in text and "new weights" in text
     ]
 
 

@@ -34,7 +34,11 @@ def add_parser(commands) -> list:
         metavar="FILE|DATASET",
         help="molecules or graphs of a file, or the test part of a data set (default: show the audit made after the training)",
     )
-    parser.add_argument("--other", metavar="RUN", help="result folder of another training, to compare its masks with")
+    parser.add_argument(
+        "--other",
+        metavar="RUN",
+        help="result folder of another training run, whose masks are compared with those of RUN",
+    )
     parser.add_argument(
         "--max-graphs", type=count, default=200, metavar="N", help="audit at most N graphs (default: 200)"
     )

@@ -50,7 +50,7 @@ def add_parser(commands) -> list:
     "Add the command, and return its parser in a list."
     parser = commands.add_parser(
         "explain",
-        help="show which atoms of molecules, or nodes of graphs, carry a prediction",
+        help="show which atoms of molecules, or nodes of graphs, a prediction depends on",
         epilog=EPILOG,
         usage="gib-nb explain SMILES|FILE|GRAPHS [options]",
         description="Show which atoms of molecules, or nodes of graphs, a prediction depends on.",

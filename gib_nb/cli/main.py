@@ -15,12 +15,12 @@ WELCOME = "Find the part of a graph that determines its label, with a graph info
 FIRST_STEPS = """first steps, without an internet connection:
   gib-nb train motif                          trees with a house or a ring; about a minute
   gib-nb explain "CCOC(=O)C1=C(COCCN)NC(C)=C(C(=O)OC)C1c1ccccc1Cl"
-                                              which atoms of amlodipine carry its drug-likeness?
+                                              from which atoms of amlodipine is its drug-likeness predicted?
 
 your own molecules:
   gib-nb train activity.csv                   a model, a comparison with baselines, and a report
   gib-nb predict library.csv --model RUN      predictions for other molecules; RUN is the result folder of gib-nb train
-  gib-nb explain library.csv --model RUN      which atoms carry the property
+  gib-nb explain library.csv --model RUN      the atoms that each prediction depends on
   gib-nb app --model RUN                      the same in a browser, for any molecule that you type
 
 next steps:

@@ -99,7 +99,7 @@ def add_parser(commands) -> list:
     "Add the command, and return the parsers of its tables."
     parser = commands.add_parser(
         "reproduce",
-        help="compute a table of results again",
+        help="recompute a table of results",
         usage="gib-nb reproduce TABLE [options]",
         epilog=EPILOG,
         description="Train and measure the models of a table of results, and write the table with every single value.",
@@ -123,7 +123,7 @@ def add_table_options(parser, table: Table):
     explained = f"explain at most N test graphs (default: {table.max_explained})"
     special = {
         "methods": dict(
-            nargs="+", metavar="NAME", help="some of its methods, in quotes if they contain spaces (default: all)"
+            nargs="+", metavar="NAME", help="methods to run, in quotes if they contain spaces (default: all)"
         ),
         "folds": dict(type=count, default=10, metavar="N", help="the first N of ten folds (default: 10)"),
         "num_layers": dict(
@@ -149,7 +149,7 @@ def add_table_options(parser, table: Table):
         type=count,
         default=table.epochs,
         metavar="N",
-        help=f"epochs of every training (default: {table.epochs})",
+        help=f"number of epochs of every training run (default: {table.epochs})",
     )
     add_worker_options(parser)
     add_data_option(parser)

@@ -30,7 +30,7 @@ data sets:
   molecules                generated from fragments of known drugs; the value is QED, drug-likeness
   QED, DRD2, HLM, MLM      molecules with a property, from the paper
   MUTAG, PTC_MR, COX2, NCI1, Mutagenicity   molecules in two classes
-  PROTEINS, ENZYMES, DD    proteins;  IMDB-BINARY  who acted with whom
+  PROTEINS, ENZYMES, DD    proteins;  IMDB-BINARY  actors who appeared together in films
 {others}Published data sets are searched for in --data and in the cache folder, and otherwise downloaded once.
 
 methods:
@@ -38,7 +38,7 @@ methods:
     + methods_text()
     + """
 
-With fewer than 100 epochs, --pretrain-epochs and --rampup-epochs are at most 15 % of them each, unless they are given.
+With fewer than 100 epochs, --pretrain-epochs and --rampup-epochs are at most 15% of them each, unless they are given.
 --seed is also the seed of the split, and of the graphs that are generated.
 
 examples:

@@ -45,7 +45,7 @@ def motif_dataset(
     num_graphs: int = 1000,  # half of them houses, half rings
     base_nodes: int = 20,  # nodes of the tree
     seed: int = 0,  # seed of the graphs and of the split; a smaller set is the beginning of a larger one
-    degrees: bool = True,  # one-hot degrees as features; if False, ten times .1, as in BA-2Motifs
+    degrees: bool = True,  # one-hot degrees as features; if False, ten times 0.1, as in BA-2Motifs
 ) -> GraphDataset:  # x = one-hot degree up to 9, edge_mask and node_mask = the motif, split 80/10/10
     "Trees with a house (class 0) or a five-ring (class 1), as in BA-2Motifs (Luo et al., 2020); the connecting edge is not part of the motif."
     if num_graphs < 2 or base_nodes < 2:

@@ -404,6 +404,6 @@ GUESSES = (
         1,
         "noisy_channel",
         "How much of one bit is left when one symbol in ten arrives wrong? And when all symbols arrive wrong?",
-        "About .53 bits: the first errors cost most, and one error in ten takes nearly half of the bit. When every symbol arrives wrong, the whole bit gets through, since you only have to invert what arrives.",
+        "About 0.53 bits: the first errors cost most, and one error in ten takes nearly half of the bit. When every symbol arrives wrong, the whole bit gets through, since you only have to invert what arrives.",
     ),
 )

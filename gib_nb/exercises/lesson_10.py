@@ -347,20 +347,20 @@ PAIRED = Exercise(
 TWENTY = Question(
     10,
     "twenty_tries",
-    "Twenty useless changes are each tested at p < .05. How probable is it that at least one passes?",
+    "Twenty useless changes are each tested at p < 0.05. How probable is it that at least one passes?",
     1 - 0.95**20,
-    "1 − .95²⁰ = .64. If you try many changes, report how many you tried.",
+    "1 − 0.95²⁰ = 0.64. If you try many changes, report how many you tried.",
     {
         0.05: "That is the probability for one of them.",
-        1.0: "That is the expected number of changes that pass, 20 · .05. The probability that at least one passes is smaller.",
+        1.0: "That is the expected number of changes that pass, 20 · 0.05. The probability that at least one passes is smaller.",
         0.95**20: "That is the probability that none passes.",
-        64.0: "That is right in percent. As a number between 0 and 1 it is .64.",
+        64.0: "That is right in percent. As a number between 0 and 1 it is 0.64.",
     },
 )
 NOTHING = Question(
     10,
     "which_baseline",
-    "A GIB selects a subgraph and has an accuracy of .75. Which value should you compare it with to learn whether the *bottleneck* had an effect?",
+    "A GIB selects a subgraph and has an accuracy of 0.75. Which value should you compare it with to learn whether the *bottleneck* had an effect?",
     "d",
     "The backbone, the readout and the training are the same, and only the weight of the information term is 0. The difference is the effect of the bottleneck.",
     replies={

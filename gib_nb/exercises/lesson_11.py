@@ -195,7 +195,7 @@ RANDOM_CUT = Question(
     "random_cut",
     "Three of seven nodes determine the label. Three nodes are cut at random. How probable is it that all three of these nodes stay?",
     4 / 35,
-    "Of the 35 ways to cut three nodes, 4 take all of them from the other four nodes: 4/35 = .114. So a random cut hits the reason in nine of ten graphs, and only the changes beyond that are due to the mask.",
+    "Of the 35 ways to cut three nodes, 4 take all of them from the other four nodes: 4/35 = 0.114. So a random cut hits the reason in nine of ten graphs, and only the changes beyond that are due to the mask.",
     {
         1 / 35: "That is the probability that exactly the three nodes that determine the label are cut.",
         (4 / 7) ** 3: "A node that is cut is gone: the second draw is from six nodes, the third from five.",

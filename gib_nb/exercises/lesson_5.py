@@ -284,6 +284,6 @@ GUESSES = (
         5,
         "what_beta_changes",
         "At β = 0, which nodes will be selected? As β grows, what changes first: what the subgraph says about Y, the selected nodes, or the estimate of the information about G?",
-        "At β = 0 the motif is already selected: here the label alone is enough to find it. Up to 0.3, I(Y;G_sub) and the selected nodes hardly change. At 1 the predictions of some seeds begin to fail. At 10 the selection looks arbitrary and differs from seed to seed, and I(Y;G_sub) is near 0. The estimate of I(G;G_sub) does not fall steadily as its weight grows: it is 2.8 nats at β = 0, 1.3 at .03, and again 2.5 at 10, with a wide spread over the seeds. It comes from a new critic, whereas the model was trained to lower the value of another one.",
+        "At β = 0 the motif is already selected: here the label alone is enough to find it. Up to 0.3, I(Y;G_sub) and the selected nodes hardly change. At 1 the predictions of some seeds begin to fail. At 10 the selection looks arbitrary and differs from seed to seed, and I(Y;G_sub) is near 0. The estimate of I(G;G_sub) does not fall steadily as its weight grows: it is 2.8 nats at β = 0, 1.3 at 0.03, and again 2.5 at 10, with a wide spread over the seeds. It comes from a new critic, whereas the model was trained to lower the value of another one.",
     ),
 )

@@ -92,7 +92,7 @@ LOSS_WEIGHT = Exercise(
 
 # %% ../../nbs/exercises/lesson_7.ipynb #8ab56b5b
 def collapse(p, threshold=0.5):
-    "The collapse of the probabilities p [n] of all nodes of a data set: 'all in' if more than 99 % are above the threshold, 'none in' if less than 1 % are, else None."
+    "The collapse of the probabilities p [n] of all nodes of a data set: 'all in' if more than 99% are above the threshold, 'none in' if less than 1% are, else None."
     fraction = (p > threshold).mean()
     return "all in" if fraction > 0.99 else "none in" if fraction < 0.01 else None
 
@@ -114,12 +114,12 @@ def at_the_threshold_too(p, threshold=0.5):
 
 
 def probabilities_not_nodes(p, threshold=0.5):
-    "You test whether each p is above .99. Count the nodes above the threshold, and test whether they are more than 99 %."
+    "You test whether each p is above 0.99. Count the nodes above the threshold, and test whether they are more than 99%."
     return "all in" if (p > 0.99).all() else "none in" if (p < 0.01).all() else None
 
 
 def no_exception_allowed(p, threshold=0.5):
-    "One exception among three hundred nodes hides the collapse. Do not require all, or none: more than 99 %, or less than 1 %, is enough."
+    "One exception among three hundred nodes hides the collapse. Do not require all, or none: more than 99%, or less than 1%, is enough."
     return "all in" if (p > threshold).all() else "none in" if not (p > threshold).any() else None
 
 
@@ -134,13 +134,13 @@ def only_all_in(p, threshold=0.5):
 
 # %% ../../nbs/exercises/lesson_7.ipynb #1c016184
 def limits_too_wide(p, threshold=0.5):
-    "You already report a collapse if 98 % of the nodes, or 2 %, are above the threshold. The limits are 99 % and 1 %."
+    "You already report a collapse if 98% of the nodes, or 2%, are above the threshold. The limits are 99% and 1%."
     fraction = (p > threshold).mean()
     return "all in" if fraction > 0.95 else "none in" if fraction < 0.05 else None
 
 
 def at_the_limit_too(p, threshold=0.5):
-    "You report a collapse if exactly 99 % of the nodes, or exactly 1 %, are above the threshold. It takes *more* than 99 %, or *less* than 1 %."
+    "You report a collapse if exactly 99% of the nodes, or exactly 1%, are above the threshold. It takes *more* than 99%, or *less* than 1%."
     fraction = (p > threshold).mean()
     return "all in" if fraction >= 0.99 else "none in" if fraction <= 0.01 else None
 
@@ -278,11 +278,11 @@ ATTEMPT = Exercise(
 WRONG_SIDE = Question(
     7,
     "wrong_side",
-    "The accuracy is .99, and the ROC-AUC of the mask against the true motif is .02. What has happened?",
+    "The accuracy is 0.99, and the ROC-AUC of the mask against the true motif is 0.02. What has happened?",
     "b",
     "The mask is almost perfect, but the wrong way around: the motif has its low values. The subgraph consists of the other nodes, and message passing has carried information about the motif to them.",
     replies={
-        "a": "A random mask has a ROC-AUC of ½. At .02 the mask separates the motif very well.",
+        "a": "A random mask has a ROC-AUC of ½. At 0.02 the mask separates the motif very well.",
         "c": "With every node selected and all p equal, the ROC-AUC would be near ½.",
         "d": "A bug could cause it too. But it also happens in correct programs: L_con has the same value for a subgraph and its complement.",
     },
@@ -320,6 +320,6 @@ GUESSES = (
         7,
         "longer_pretraining",
         "Is a longer pretraining always better? And with which α do most seeds succeed?",
-        "Longer is not always better. At α = .3, with a ramp-up and five epochs of pretraining, 8 of 8 seeds succeed. With fifteen epochs only 6 do: the others predict the label (accuracy ≥ .98), but in most graphs of a class they select no node. A ramp-up of 5 without pretraining is worse (2 seeds succeed) than none (4). With α = 1 and any pretraining, 7 or 8 succeed: once the mask leans the right way, a strong connectivity loss only helps. With α = .1, no schedule gets beyond 6.",
+        "Longer is not always better. At α = 0.3, with a ramp-up and five epochs of pretraining, 8 of 8 seeds succeed. With fifteen epochs only 6 do: the others predict the label (accuracy ≥ 0.98), but in most graphs of a class they select no node. A ramp-up of 5 without pretraining is worse (2 seeds succeed) than none (4). With α = 1 and any pretraining, 7 or 8 succeed: once the mask leans the right way, a strong connectivity loss only helps. With α = 0.1, no schedule gets beyond 6.",
     ),
 )

@@ -317,11 +317,11 @@ AUC = Exercise(
 KEEP = Question(
     9,
     "keep_every_edge",
-    "A graph gets 30 % redundant edges: three are added for every ten real ones. If every edge is kept, what is the precision?",
+    "A graph gets 30% redundant edges: three are added for every ten real ones. If every edge is kept, what is the precision?",
     1 / 1.3,
-    "10 of 13 edges are real, so precision is .769, and recall is 1. A method that reports a precision of .692 is below this baseline.",
+    "10 of 13 edges are real, so precision is 0.769, and recall is 1. A method that reports a precision of 0.692 is below this baseline.",
     {
-        0.7: "The 30 % refer to the real edges: there are 10 real edges and 3 added ones, 13 in all.",
+        0.7: "The 30% refer to the real edges: there are 10 real edges and 3 added ones, 13 in all.",
         1.0: "That is the recall. Precision is below 1, because the added edges are kept too.",
         3 / 13: "That is the fraction of added edges. Precision is the fraction of real ones.",
         0.3: "That is the number of added edges per real edge. What fraction of all edges is real?",
@@ -330,7 +330,7 @@ KEEP = Question(
 COMPLEMENT = Question(
     9,
     "below_a_half",
-    "Two of four seeds have a ROC-AUC of .43, and the others have .71. May you invert the masks of the bad seeds, since 1 − .43 = .57?",
+    "Two of four seeds have a ROC-AUC of 0.43, and the others have 0.71. May you invert the masks of the bad seeds, since 1 − 0.43 = 0.57?",
     "b",
     "To know which masks to invert, you have to use the true edges. But these are what the method should find.",
     replies={

@@ -316,11 +316,11 @@ def report(
         "recall": "recall",
         "precision": "precision",
         "auc": "ROC-AUC",
-        "at recall .7": "at recall .7",
+        "at recall 0.7": "at recall 0.7",
         "accuracy": "accuracy",
         "accuracy_cut": "accuracy, cut",
     }
-    rows, texts = [row | ({"at recall .7": row["curve"][14]} if "curve" in row else {}) for row in rows], []
+    rows, texts = [row | ({"at recall 0.7": row["curve"][14]} if "curve" in row else {}) for row in rows], []
     for dataset in dict.fromkeys(row["dataset"] for row in rows):
         mine, table = [row for row in rows if row["dataset"] == dataset], {}
         known = [score for score in scores if any(score in row for row in mine)]

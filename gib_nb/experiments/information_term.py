@@ -112,7 +112,7 @@ def _kept(trainer, graphs) -> float:
 def effects(
     rows: list[dict],  # of `information_term_trial`, of one data set and method
 ) -> dict:  # weight → score → as from `interval`
-    "What each weight changes compared with β = 0, with a 95 % interval over seeds."
+    "What each weight changes compared with β = 0, with a 95% interval over seeds."
     of = lambda weight: {row["seed"]: row["scores"] for row in rows if row["weight"] == weight}
     without = of(0.0)
     found = {}

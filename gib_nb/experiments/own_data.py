@@ -318,7 +318,7 @@ def differences(
     rows: list[dict],  # of one data set, with predictions
     first: str = "GIB",
 ) -> dict:  # other method → {"difference", "low", "high", "seeds"}; positive where the first is better
-    "How much better a method is than each other, in the metric of the set, with a 95 % interval."
+    "How much better a method is than each other, in the metric of the set, with a 95% interval."
     found, dataset = {}, rows[0]["dataset"]
     of = lambda method: {row["seed"]: row for row in rows if row["method"] == method}
     mine = of(first)
@@ -345,7 +345,7 @@ def interval(
     each: list[float],  # a difference for each seed
     errors: list[float] = (),  # its standard error over molecules, where all seeds have the same ones
 ) -> dict:  # "difference", "low", "high", "seeds"
-    "Mean difference with a 95 % interval."
+    "Mean difference with a 95% interval."
     from scipy import stats
 
     mean, seeds = float(np.mean(each)), len(each)

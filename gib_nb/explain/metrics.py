@@ -9,7 +9,7 @@ __all__ = ['edge_auc', 'mask_scores']
 def edge_auc(
     graphs,  # PyG `Data`
     explanations,  # of these graphs, from `GIBTrainer.explain`
-) -> float | None:  # between 0 and 1; .5 is chance; None if no graph has a ground truth
+) -> float | None:  # between 0 and 1; 0.5 is chance; None if no graph has a ground truth
     "Area under the ROC curve of edge_mask against the true edges, over all edges of the graphs that have both true and other edges."
     import numpy as np
     from sklearn.metrics import roc_auc_score

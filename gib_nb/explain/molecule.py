@@ -289,7 +289,7 @@ def worth_rows(
         )
     if words := verdict(e):
         rows.append(("verdict", words))
-    return rows + ([("model", e.model.name), ("figures", e.model.worth)] if e.model else [])
+    return rows + ([("model", e.model.name), ("scores", e.model.worth)] if e.model else [])
 
 # %% ../../nbs/45_explain_molecule.ipynb #67ec58fb
 def _summary_text(e):

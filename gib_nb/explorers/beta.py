@@ -67,7 +67,7 @@ def task_data(
     name: str,  # a name from `TASKS`
     seed: int,  # of generated graphs and of the split
     root=None,
-):  # GraphDataset, 70 % for training, 10 % for validation, 20 % for testing
+):  # GraphDataset, 70% for training, 10% for validation, 20% for testing
     "The graphs that a model is trained and tested on."
     from gib_nb.data.datasets import molecule_dataset
     from gib_nb.data.graph_dataset import make_dataset
@@ -289,7 +289,7 @@ def _plane_marks(x: float, y: float, entropy: float) -> tuple[list[dict], list[d
 # %% ../../nbs/explorers/beta.ipynb #e1ffbfda
 AXIS = dict(
     tickvals=[place_of(beta) for beta in (0, 0.001, 0.01, 0.1, 1, 10)],
-    ticktext=["0", ".001", ".01", ".1", "1", "10"],
+    ticktext=["0", "0.001", "0.01", "0.1", "1", "10"],
     range=[-4, 1.25],
     title=dict(text="β"),
     gridcolor="#eeeeee",
@@ -453,7 +453,7 @@ class BetaExplorer(Explorer):
     advanced = (("measures",),)
     on_site = ("beta", "graph", "dataset")
     train_help = (
-        "Train on the selected data at the current β with a new seed, on this computer. This takes some seconds."
+        "Train on the selected data at the current β with a new seed, on this computer. This takes a few seconds."
     )
 
     @property

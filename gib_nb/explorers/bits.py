@@ -149,8 +149,8 @@ def reading(joint: np.ndarray, unit: str) -> str:  # HTML
 class BitsExplorer(Explorer):
     "Two variables with two values each; `informations` holds their entropies."
 
-    title = "How much one variable tells about another"
-    hint = "The bars of H(X) and H(Y) overlap by I(X;Y), the information that each has about the other. Raise both error rates from 0: the first 5 % cost the most, more than a quarter of the bit."
+    title = "How much one variable says about another"
+    hint = "The bars of H(X) and H(Y) overlap by I(X;Y), the information that each has about the other. Raise both error rates from 0: the first 5% cost the most, more than a quarter of the bit."
     counterexample = "If every symbol arrives wrong, no information is lost. If both error rates are ½, none is left, although half of the bits arrive correctly."
     controls = (
         Control("sent", "X is 1", TWENTIETHS, 0.5, format="{:.0%}".format, help="Set P(X = 1): how often a 1 is sent."),

@@ -340,7 +340,7 @@ class CaseStudyExplorer(Explorer):
     layout = (("information", "density"),)
     advanced = (("variance", "table"),)
     on_site = ("inner_steps", "estimator", "epoch", "variance")
-    train_help = "Run the study with these values and another seed, on this computer. This takes some seconds."
+    train_help = "Run the study with these values and another seed, on this computer. This takes a few seconds."
 
     @property
     def run(self) -> dict:

@@ -40,7 +40,7 @@ NODES = (1, 2, 3, 4, 5, 6)
 SOFTNESS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 
 # %% ../../nbs/explorers/connectivity.ipynb #b96ca932
-GRID = (0.0, 0.001, *(k / 25 for k in range(1, 26)))  # of softness; .001 shows the limit at 0, where a loss may jump
+GRID = (0.0, 0.001, *(k / 25 for k in range(1, 26)))  # of softness; 0.001 shows the limit at 0, where a loss may jump
 
 
 def code_of(selected) -> int:
@@ -262,7 +262,7 @@ _CONTROLS = (
         "softness",
         SOFTNESS,
         format="{:.1f}".format,
-        help="Set the softness. At 0 nodes are in or out, at 1 all nodes are at ½.",
+        help="Set the softness. At 0, every node is either in or out; at 1, every node has probability ½.",
     ),
 )
 

@@ -234,7 +234,7 @@ class EdgesExplorer(Explorer):
 
     title = "Which bonds are real?"
     hint = "Each method ranks all edges, real bonds and random ones. Move the fraction of selected edges and follow the ring on the curve of the method. Compare each method with the random order (gray) and with low degree (green). How many edges to select is your decision, not the method's."
-    counterexample = "The paper's method is not above low degree under any of the three noises, although low degree needs no training."
+    counterexample = "The paper's method is not better than low degree for any of the three draws of the noise, although low degree needs no training."
     asset = "edges"
     controls = _CONTROLS
     layout = (("graph", "curve"), ("words",))

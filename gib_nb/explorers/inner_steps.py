@@ -771,7 +771,7 @@ class InnerStepsExplorer(Explorer):
     advanced = (("drift", "outcome"), ("numbers", "cost"))
     on_site = ("T", "source", "memory")
     train_help = (
-        "Run one inner loop with a new seed, on this computer, and measure after each step. This takes some seconds."
+        "Run one inner loop with a new seed, on this computer, and measure after each step. This takes a few seconds."
     )
     next_seed = 100  # of the live loop
 

@@ -126,12 +126,12 @@ def words(found: Tables, number: int) -> str:  # HTML
     p_words = (
         "The best method is itself the first in the list."
         if found.means[number].argmax() == 0
-        else f"A paired test over folds against the first method in the list: p = {p:.3f}{', significant at 5 %' if p < 0.05 else ''}."
+        else f"A paired test over folds against the first method in the list: p = {p:.3f}{', significant at 5%' if p < 0.05 else ''}."
     )
     signed = lambda value: f"{value:+.3f}".replace("-", "−")
     return (
         f'<p class="gib-note">In this table the best method differs from the truth by <b>{signed(lead)}</b>. {p_words} '
-        f"Over {TABLES} such tables, the mean difference is <b>{signed(found.lead.mean())}</b>, and the winner passes the test at 5 % in <b>{(found.p_values < 0.05).mean():.0%}</b> of them.</p>"
+        f"Over {TABLES} such tables, the mean difference is <b>{signed(found.lead.mean())}</b>, and the winner passes the test at 5% in <b>{(found.p_values < 0.05).mean():.0%}</b> of them.</p>"
     )
 
 # %% ../../nbs/explorers/model_selection.ipynb #383c5a13

@@ -109,7 +109,7 @@ def level_dataset(
     smiles: list,  # candidates
     number: int = 8000,  # to take
     seed: int = 0,  # of the choice and of the split
-):  # GraphDataset with the oracle's values, 80 % for training, 10 % for validation, 10 % for testing
+):  # GraphDataset with the oracle's values, 80% for training, 10% for validation, 10% for testing
     "Molecules over the whole range of a property."
     from gib_nb.chem.properties import property_oracle
     from gib_nb.chem.smiles import molecule_to_data
@@ -661,7 +661,7 @@ class MoleculeState(Explorer):
             self.examples = run_examples(self.own.metrics) | EXAMPLES
             self.controls = own_controls(self.own, self.examples)
             self.property = self.own.name
-            self.title = f"Molecules: which atoms carry {self.own.name}?"
+            self.title = f"Molecules: from which atoms is {self.own.name} predicted?"
             self.counterexample = (
                 "A fragment without any group that is known to matter for this property would be surprising."
             )
@@ -727,7 +727,7 @@ class ModelOnDemand(MoleculeState):
     def waiting(self) -> str:
         "The reason why there is nothing to show yet; empty when there is."
         if self._loader is not None:
-            return "Loading the model. This takes some seconds the first time …"
+            return "Loading the model. This takes a few seconds the first time …"
         if not (reason := reason_against(self.smiles)):
             return ""
         return f"Nothing to show. {reason}" if self._alone else "Nothing to show for this text."
@@ -758,7 +758,7 @@ class ModelOnDemand(MoleculeState):
 class MoleculeExplorer(ModelOnDemand):
     'The atoms from which a model predicts a property, for any molecule, by four shipped models or by yours, as in `MoleculeExplorer(model="runs/activity")`.'
 
-    title = "Molecules: which atoms carry the property?"
+    title = "Molecules: from which atoms is the property predicted?"
     hint = "The drawing shows the weight of each atom in a model's prediction. Type a molecule, choose a property and move the threshold. See whether the fragment (orange) is one that a chemist would name, and whether the weights are far from the threshold, which means clear decisions."
     counterexample = "A fragment of a third of the atoms rarely has the property of the whole molecule, and two properties rarely have the same selected atoms."
     layout = (("drawing", "numbers"), ("atoms",))

@@ -36,13 +36,13 @@ from ..train.recipes import TITLES
 
 # %% ../../nbs/explorers/stability.ipynb #ec7d58c1
 OUTCOMES = {
-    "finds the motif": (BLUE, "accuracy and edge ROC-AUC of .9 or more, and nodes are selected in both classes"),
+    "finds the motif": (BLUE, "accuracy and edge ROC-AUC of 0.9 or more, and nodes are selected in both classes"),
     "one class empty": (
         ORANGE,
         "the label is right, but in most graphs of one class no node is selected: the model predicts that class from an empty subgraph",
     ),
-    "wrong nodes": (RED, "other nodes rank above the motif, edge ROC-AUC below .5"),
-    "all or nothing": (PURPLE, "more than 90 % or less than 1 % of the nodes are selected"),
+    "wrong nodes": (RED, "other nodes rank above the motif, edge ROC-AUC below 0.5"),
+    "all or nothing": (PURPLE, "more than 90% or less than 1% of the nodes are selected"),
     "blurred": (GRAY, "none of these"),
 }
 
@@ -235,9 +235,9 @@ def outcome_table(rows: list[dict]) -> str:  # HTML
     "Scores as mean ± standard deviation over the seeds, compared with trivial ones, and the number of seeds with each outcome."
     number = lambda values: mean_text(values, ".2f")
     scores = [
-        ("accuracy", number([row["accuracy"] for row in rows]), "guessing: .50"),
-        ("edge ROC-AUC", number([row["auc"] for row in rows]), "guessing: .50"),
-        ("nodes selected", number([row["selected_fraction"] for row in rows]), "motif: .20"),
+        ("accuracy", number([row["accuracy"] for row in rows]), "guessing: 0.50"),
+        ("edge ROC-AUC", number([row["auc"] for row in rows]), "guessing: 0.50"),
+        ("nodes selected", number([row["selected_fraction"] for row in rows]), "motif: 0.20"),
     ]
     count = Counter(map(outcome, rows))
     lines = "".join(f"<tr><td>{name}</td><td>{value}</td><td>{trivial}</td></tr>" for name, value, trivial in scores)

@@ -402,7 +402,7 @@ class EstimateWarning(UserWarning):
 
 # %% ../../nbs/03_critic.ipynb #5606f116
 def cosine(t: int, steps: int) -> float:
-    "Factor of the learning rate at step t of `steps`: from 1 along a cosine to .1."
+    "Factor of the learning rate at step t of `steps`: from 1 along a cosine to 0.1."
     return 0.1 + 0.45 * (1 + math.cos(math.pi * t / steps))
 
 # %% ../../nbs/03_critic.ipynb #16214ebe
@@ -480,7 +480,9 @@ def warn(self: InnerLoop, text: str):
 @patch
 def reinit_dead(self: InnerLoop):
     "Draw new weights for a critic whose hidden units are all 0, with a warning."
-    self.warn("every hidden unit of the critic was silent, so its value was 0: it starts again from new weights")
+    self.warn(
+        "every hidden unit of the critic was inactive, so its value was 0: the critic was reinitialized with new weights"
+    )
     self.critic.reset_parameters(self.generator)
     self.reset_optimizer()
 

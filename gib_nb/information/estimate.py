@@ -91,7 +91,7 @@ def estimate_warnings(
     if (highest := max(in_sample, held_out)) > log_num_pairs:
         notes.append((OverfittingWarning, f"the value {highest:.2f} exceeds log N = {log_num_pairs:.2f}"))
     if largest > 50:
-        text = f"a score of the critic reached {largest:.0f}: the exponential average hangs on single pairs"
+        text = f"a score of the critic reached {largest:.0f}: the exponential average is dominated by single pairs"
         notes.append((EstimateWarning, text))
     return notes
 
@@ -150,7 +150,7 @@ def rank_gaussianize(values: Tensor) -> Tensor:
 def heavy_tailed(
     values: Tensor,  # [N, d], finite
 ) -> bool:
-    "Whether a column reaches more than 4·√(2 log N) half-widths (of 16 % to 84 %) from its median; equal values count once."
+    "Whether a column reaches more than 4·√(2 log N) half-widths (of 16% to 84%) from its median; equal values count once."
     limit = 4 * math.sqrt(2 * math.log(len(values)))
     mantissa, exponent = torch.frexp(values / values.abs().amax().clamp(min=torch.finfo(values.dtype).tiny))
     rounded = torch.ldexp((mantissa * 2**20).round(), exponent)  # six digits: rounding errors are no new values
@@ -315,7 +315,7 @@ def estimate_mi(
     hidden: int = 64,  # hidden units of the critic
     steps: int = 2000,  # critic steps at most
     batch_size: int = 256,  # pairs per step
-    learning_rate: float | None = None,  # .01 (concat) or .002 (separable)
+    learning_rate: float | None = None,  # 0.01 (concat) or 0.002 (separable)
     negatives: str = "shift:8",  # of "dv" with the concat critic: "shift:K", "all" or "permute"
     ranks: bool | None = None,  # replace columns by normal quantiles of their ranks; None: for a side with heavy tails
     checks: int = 10,  # number of times the value on the validation pairs is computed

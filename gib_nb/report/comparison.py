@@ -8,7 +8,7 @@ def compare_outcomes(
     baselines: dict,  # name → outcomes of the same graphs
     several: bool = False,  # targets
 ) -> dict:  # "metric", "model": value, "baselines": name → {"value", "better_by", "low", "high"}; better_by > 0 where the baseline is better
-    "The difference of each baseline from the model, with a 95 % interval from a paired bootstrap over the graphs."
+    "The difference of each baseline from the model, with a 95% interval from a paired bootstrap over the graphs."
     from gib_nb.train.metrics import bootstrap_interval, cost, metric_value
 
     value = lambda outcomes, rows: metric_value(name, y[rows], outcomes[rows], several)

@@ -36,7 +36,7 @@ _MODEL_COLUMNS = {
     "graph_mi": Column("I(G;G_sub), estimated", "held-out estimate by a newly trained critic", "nats"),
     "graph_mi_error": Column("standard error of I(G;G_sub)", "standard error of that estimate", "nats"),
     "collapse": Column("collapse", "what went wrong with the mask, in words; empty if nothing did"),
-    "attempts": Column("attempts", "number of trainings until one did not collapse or no restarts were left"),
+    "attempts": Column("attempts", "number of training runs until one did not collapse or no restarts were left"),
 }
 
 # %% ../../nbs/49_evaluate.ipynb #8a1240a5
@@ -44,7 +44,9 @@ _MASK_COLUMNS = {
     "threshold": Column("threshold", "a node is selected if its probability is above this value"),
     "selected_fraction": Column("selected fraction", "fraction of all nodes whose probability is above the threshold"),
     "mean_node_mask": Column("mean node mask", "mean probability of a node of being in the subgraph"),
-    "components": Column("connected components", "of the selected nodes, mean over graphs"),
+    "components": Column(
+        "connected components", "number of connected components of the selected nodes, mean over graphs"
+    ),
     "connected_fraction": Column("connected subgraphs", "fraction of graphs whose selected nodes are one component"),
     "empty_fraction": Column("empty subgraphs", "fraction of graphs in which no node is selected"),
     "full_fraction": Column("full subgraphs", "fraction of graphs in which every node is selected"),

@@ -33,7 +33,7 @@ def test_metrics(
     data,  # `GraphDataset` it was trained on
     predictions: dict,  # of baselines, as from `baseline_predictions`
 ) -> dict:  # "metrics": name → metric → {"value", "low", "high"}; "comparison": from `compare_outcomes`
-    "Every metric on the test graphs, of the model and of the baselines, with 95 % bootstrap intervals over the graphs, and the paired comparison."
+    "Every metric on the test graphs, of the model and of the baselines, with 95% bootstrap intervals over the graphs, and the paired comparison."
     from gib_nb.train.metrics import MAIN_METRIC, METRICS, metric_table
 
     rows, several = data.split["test"], data.targets is not None
@@ -302,7 +302,7 @@ def results_text(metrics: dict) -> str:
     numbers = [*spread_rows(metrics), *subgraph_rows(metrics)]
     rows = [f"{name}: {value} ({compared})" for name, value, compared in numbers]
     table = metric_rows(metrics)
-    heading = ["test graphs, 95 % interval", *(metrics.get("metrics") or {})]
+    heading = ["test graphs, 95% interval", *(metrics.get("metrics") or {})]
     measured = [align([heading, *table]), comparison_text(metrics.get("comparison")), ""] if table else []
     found = metrics.get("faithfulness")
     audit = [f"audit of the mask: {found['verdict']}"] if found and not found["findings"] else []

@@ -36,7 +36,7 @@ BASELINES = (
     "than both baselines has learned nothing from the edges."
 )
 INTERVALS = (
-    "The 95 % bootstrap intervals over the test graphs are in brackets. They do not include the variation that another "
+    "The 95% bootstrap intervals over the test graphs are in brackets. They do not include the variation that another "
     "seed or another split would cause."
 )
 SPREAD = (
@@ -177,7 +177,7 @@ def _spread_html(metrics):
 
 def _audit_html(found, plot: str) -> str:
     "The audit of the mask with its plot, as HTML."
-    heading = ["change of the prediction", "", "mask", "random mask", "better by (95 % interval)"]
+    heading = ["change of the prediction", "", "mask", "random mask", "better by (95% interval)"]
     return AUDIT.format(verdict=found.verdict) + html.table(audit_rows(found), heading) + wide(720, 1000, plot)
 
 

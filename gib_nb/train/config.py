@@ -131,7 +131,9 @@ class GIBConfig(Part, abstract=True):
         3, "largest number of further attempts, with other seeds, if training collapses", low=0, option="max_restarts"
     )
     device: str = checked("cpu", "cpu, cuda, cuda:1, …", _check_device, "device")
-    seed: int = count(0, "seed of weights, batches and minibatches", low=0, option="seed")
+    seed: int = count(
+        0, "seed of the initial weights, the batches, and the minibatches of the critic", low=0, option="seed"
+    )
     metric: str = choice("loss", METRIC_NAMES, "measure on the validation graphs that selects the best epoch", "metric")
     class_weight: Any = checked(None, _CLASS_WEIGHT, check_class_weight, "class_weight")
 
@@ -275,7 +277,7 @@ def default_schedule(
 
 
 def _lengths(config: GIBConfig, given: dict) -> dict:
-    "Lengths of the phases: if `epochs` is given, pretraining and ramp-up take at most 15 % of it each unless they are given too."
+    "Lengths of the phases: if `epochs` is given, pretraining and ramp-up take at most 15% of it each unless they are given too."
     lengths = lengths_of(config)
     if isinstance(epochs := given.get("epochs"), int):
         lengths |= {name: min(lengths[name], 15 * epochs // 100) for name in ("pretrain_epochs", "rampup_epochs")}

@@ -133,7 +133,7 @@ def metric_table(
     several: bool = False,
     repeats: int = 0,
 ) -> dict[str, dict]:  # name → {"value", "low", "high"}
-    "Every metric of a task, with a 95 % bootstrap interval over the graphs."
+    "Every metric of a task, with a 95% bootstrap interval over the graphs."
     import numpy as np
 
     y, prediction, found = np.asarray(y), np.asarray(prediction), {}

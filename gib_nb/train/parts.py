@@ -68,7 +68,7 @@ class Mask(Part, abstract=True):
     slot: ClassVar[str] = "mask"
     num_layers: int | None = count(
         None,
-        "number of message-passing layers for the mask, 0: from node features alone (default: as in the encoder)",
+        "number of message-passing layers for the mask; with 0, it is computed from the node features alone (default: as in the encoder)",
         low=0,
         option="generator_num_layers",
         optional=True,
@@ -205,7 +205,7 @@ class Prior(Part):
     )
     start: float | None = number(
         None,
-        "prior probability at the start, which is lowered in steps of .1 to prior_prob (default: constant)",
+        "prior probability at the start, which is lowered in steps of 0.1 to prior_prob (default: constant)",
         high=1,
         option="prior_start",
         positive=True,
