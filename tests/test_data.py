@@ -463,7 +463,7 @@ def test_molecule_sets_are_loaded_with_what_was_asked(monkeypatch):
             Data(x=torch.ones(3, 2), edge_index=edges((0, 1)), y=torch.tensor([0, 1, 1])),
             r"graph 1: expected y, .*\[1, T\].*got shape \[3\]",
         ),
-        (graph(y=1.5), "graph 1: expected floating type of y False"),
+        (graph(y=1.5), "graph 1: expected type of y integer, as in graph 0 .got floating-point"),
         (graph(edge_mask=torch.ones(3)), "graph 1: expected edge_mask of length 4 .got 3"),
         (graph(node_mask=torch.ones(4)), "graph 1: expected node_mask of length 3 .got 4"),
     ],

@@ -19,10 +19,12 @@ from torch_geometric.nn import GCNConv
 
 from gib_nb.data.spec import DataSpec
 from gib_nb.data.synthetic import motif_dataset
+from gib_nb.explain.audit import audit
 from gib_nb.information.critic import EstimateWarning
-from gib_nb.train.collapse import CollapseWarning
+from gib_nb.train.collapse import CollapseWarning, find_constant_prediction
 from gib_nb.train.config import GIBConfig, configure, flat_settings
 from gib_nb.train.parts import Bottleneck, Optim, Pretrain, Prior
+from gib_nb.train.recipes import RECIPES, recipe
 from gib_nb.train.trainer import GIBTrainer
 from gib_nb.utils.files import load_safetensors, save_safetensors
 from tests.training import (
@@ -537,3 +539,34 @@ def test_messages_lead_to_what_was_meant(tmp_path):
 
     with pytest.raises(ValueError, match="expected a model that predicts at least two classes.*class 0 for all"):
         GIBTrainer(model=Constant(), epochs=1).fit(motif_dataset(40).train, progress=False)
+    with pytest.raises(TypeError, match="a trained module .got the class Constant"):
+        GIBTrainer(model=Constant)
+    with pytest.raises(TypeError, match="expected a fitted GIBTrainer, or a PyG Explainer.*got Constant"):
+        audit(Constant(), motif_dataset(40).train)
+    words = [Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0, 1], [1, 0]]), y=y) for y in ("a", "b")]
+    with pytest.raises(ValueError, match="got str a.; give words as an array"):
+        GIBTrainer(epochs=1).fit(words, progress=False)
+    words[0].y = 0
+    with pytest.raises(ValueError, match="got int 0.; use torch.tensor"):
+        GIBTrainer(epochs=1).fit(words, progress=False)
+    assert recipe("GSAT") == recipe("gsat")
+    with pytest.raises(ValueError, match="threshold between 0 and 1 .got 2"):
+        list(GIBTrainer(epochs=2, max_restarts=0).fit(motif_dataset(40).train, progress=False).iter_explain(words, 2))
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_few_epochs_are_enough_for_every_recipe(name):
+    "The phases are shortened, by the recipe and by the trainer."
+    for config in (recipe(name, epochs=8), GIBTrainer(recipe(name), epochs=8).config):
+        assert config.epochs == 8
+
+
+def test_a_model_that_has_learned_nothing_is_reported():
+    scores = {"subgraph": 0.5, "full": 0.5, "empty": 0.5, "random": 0.5, "constant": 0.5}
+    assert "no better than a constant (0.50 against 0.50" in find_constant_prediction(scores)
+    for better in ("subgraph", "full"):
+        assert find_constant_prediction(scores | {better: 0.51}) is None
+    graphs = motif_dataset(40).graphs
+    with pytest.warns(UserWarning, match="no better than a constant"):
+        trainer = GIBTrainer(epochs=2, lr=1e-9, alpha=0.0, beta=0.0, hidden_channels=4).fit(graphs, progress=False)
+    assert len(set(trainer.predict(graphs))) == 1

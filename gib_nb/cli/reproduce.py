@@ -237,8 +237,11 @@ def trials_of(args, module, datasets: list[str]) -> list[dict]:
         )
     more = {name: getattr(args, name) for name in ("max_explained", "max_graphs") if hasattr(args, name)}
     if hasattr(args, "methods"):
-        if unknown := [method for method in args.methods or () if method not in module.METHODS]:
-            raise ValueError(f"expected methods among {', '.join(module.METHODS)} (got {', '.join(unknown)})")
+        known = {method.lower(): method for method in module.METHODS}
+        if unknown := [method for method in args.methods or () if method.lower() not in known]:
+            names = ", ".join(f'"{method}"' for method in module.METHODS)
+            raise ValueError(f"expected methods among {names} (got {', '.join(unknown)})")
+        args.methods = args.methods and [known[method.lower()] for method in args.methods]
         more |= {"method": args.methods or list(module.METHODS)}
     more |= getattr(module, "VARIED", {})  # settings that are combined with data sets, methods and seeds
     trials = grid(dataset=datasets, seed=list(range(args.seeds)), root=args.data, **more)

@@ -78,8 +78,10 @@ def _label_problem(graph):
     "What is wrong with the label of one graph, in words; None if nothing is."
     y = graph.get("y")
     if not isinstance(y, torch.Tensor) or y.numel() != 1 and (y.dim() != 2 or len(y) != 1 or not y.numel()):
-        got = f"shape {list(y.shape)}" if isinstance(y, torch.Tensor) else y
-        return f"expected y, a tensor with one label for the graph, or [1, T] for several targets (got {got})"
+        got = f"shape {list(y.shape)}" if isinstance(y, torch.Tensor) else f"{type(y).__name__} {y}"
+        also = "; give words as an array beside the graphs, as in fit(graphs, y)" if isinstance(y, str) else ""
+        also = "; use torch.tensor([y])" if isinstance(y, (int, float)) else also
+        return f"expected y, a tensor with one label for the graph, or [1, T] for several targets (got {got}){also}"
     if y.is_floating_point() and not bool(torch.isfinite(y).all() if y.numel() == 1 else ~torch.isinf(y).any()):
         return f"expected a finite y (got {y.item() if y.numel() == 1 else y.tolist()})"
 
@@ -122,7 +124,8 @@ def validate_alike(
     widths = [0 if graph.x is None else graph.x.size(1) for graph in graphs]
     real = [graph.y.is_floating_point() if labeled else None for graph, labeled in zip(graphs, labels)]
     targets = [graph.y.numel() if labeled else None for graph, labeled in zip(graphs, labels)]
-    for field, values in (("columns of x", widths), ("floating type of y", real), ("number of labels", targets)):
+    kinds = [None if one is None else "floating-point" if one else "integer" for one in real]
+    for field, values in (("columns of x", widths), ("type of y", kinds), ("number of labels", targets)):
         if odd := [i for i, value in enumerate(values) if None not in (value, values[0]) and value != values[0]]:
             raise ValueError(
                 f"graph {first + odd[0]}: expected {field} {values[0]}, as in graph {first} (got {values[odd[0]]})"
@@ -214,7 +217,9 @@ def warn_of_unused_fields(
     if found:
         named = ", ".join(f"{name} ({shape[0]} columns)" if shape else name for name, shape in found.items())
         *read, last = "x", "edge_index", *used
-        warnings.warn(f"not used: {named}; the networks read {', '.join(read)} and {last}", UserWarning, stacklevel=3)
+        hint = "; gine, gatv2 and gat read edge_attr" if "edge_attr" in found else ""
+        text = f"not used: {named}; the networks read {', '.join(read)} and {last}{hint}"
+        warnings.warn(text, UserWarning, stacklevel=3)
 
 # %% ../../nbs/16_validate.ipynb #6d0f313f
 class DegreeFeatures(BaseTransform):

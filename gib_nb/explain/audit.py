@@ -275,6 +275,10 @@ def _subject(trainer) -> Audited:
     "What is audited, with a common interface."
     if isinstance(trainer, Audited):
         return trainer
+    if not isinstance(trainer, Explainer) and not hasattr(trainer, "config"):
+        raise TypeError(
+            f"expected a fitted GIBTrainer, or a PyG Explainer of a graph classifier (got {type(trainer).__name__})"
+        )
     return (AuditedExplainer if isinstance(trainer, Explainer) else Audited)(trainer)
 
 

@@ -48,7 +48,7 @@ class Callback:
 
 # %% ../../nbs/36_callbacks.ipynb #0ebf90a1
 class StopWhen(Callback):
-    "Calls a function with the losses of each step, as numbers, and the number of the epoch; training stops if it returns a true value."
+    "Calls a function with one dict, the losses of each step as numbers and the number of the `epoch`; training stops if it returns a true value."
 
     def __init__(self, function):
         self.function = function

@@ -262,7 +262,7 @@ def phases_from(
     if others >= epochs:
         raise ValueError(
             f"expected epochs > pretrain_epochs + rampup_epochs{' + finetune_epochs' if finetune_epochs else ''} = {others}, so that the full "
-            f"loss is used (got {epochs}); shorten pretrain_epochs and rampup_epochs too"
+            f"loss is used (got {epochs}); shorten these too"
         )
     first = (Pretrain(pretrain_epochs, random_masks=two_stage),) if pretrain_epochs else ()
     last = (Finetune(finetune_epochs, patience),) if finetune_epochs else ()
@@ -277,10 +277,13 @@ def default_schedule(
 
 
 def _lengths(config: GIBConfig, given: dict) -> dict:
-    "Lengths of the phases: if `epochs` is given, pretraining and ramp-up take at most 15% of it each unless they are given too."
+    "Lengths of the phases: if `epochs` is given, pretraining and ramp-up take at most 15% of it each, and fine-tuning at most a third if there is no room for more, unless they are given too."
     lengths = lengths_of(config)
     if isinstance(epochs := given.get("epochs"), int):
         lengths |= {name: min(lengths[name], 15 * epochs // 100) for name in ("pretrain_epochs", "rampup_epochs")}
+        parts = ("pretrain_epochs", "rampup_epochs", "finetune_epochs")
+        if sum((lengths | given)[name] for name in parts) >= epochs:
+            lengths["finetune_epochs"] = min(lengths["finetune_epochs"], epochs // 3)
     return lengths | given
 
 # %% ../../nbs/32_config.ipynb #b1ee3087
@@ -330,6 +333,7 @@ def configure(
         for name in list(settings)
         if name in (*SLOTS, "phases") and isinstance(settings[name], (Part, tuple, list) if name == "phases" else Part)
     }
+    _check_parts(settings)
     known = options()
     if unknown := [name for name in settings if name not in known]:
         old = [f"{name} is now {RENAMED[name]}" for name in unknown if name in RENAMED]
@@ -353,6 +357,18 @@ def configure(
     return dataclasses.replace(config, **new, phases=phases, **own)
 
 # %% ../../nbs/32_config.ipynb #4611ff6c
+def _check_parts(settings: dict):
+    "ValueError for a part that is given as a class, or by a word that belongs to another setting."
+    for slot in (slot for slot in SLOTS if slot in settings):
+        given, words = settings[slot], [kind.word for kind in Part.kinds.values() if kind.slot == slot]
+        if isinstance(given, type) and issubclass(given, Part):
+            raise ValueError(f"expected {slot}={given.__name__}(), an instance (got the class {given.__name__})")
+        if slot in ("mask", "optim"):
+            also = f", or mask_on={' or '.join(map(repr, words))}" if slot == "mask" else ", or its settings by name"
+            example = next(kind.__name__ for kind in Part.kinds.values() if kind.slot == slot)
+            raise ValueError(f"expected {slot} as a part such as {example}(){also} (got {given!r})")
+
+
 def _of_kind(part: Part, option: Option, word: str) -> Part:
     "A part of the kind with this word; the fields that both kinds have keep their values."
     kinds = {kind.word: kind for kind in Part.kinds.values() if kind.slot == option.slot}

@@ -95,6 +95,7 @@ def recipe(
     **settings,  # replace those of the recipe
 ) -> GIBConfig:
     "The configuration of a method by its name: gib, molecules, two_stage, robust, vgib, pgib or gsat; ValueError for an unknown one."
-    if name not in RECIPES:
+    known = {method.lower(): method for method in RECIPES}
+    if str(name).lower() not in known:
         raise ValueError(f"expected a method among {', '.join(RECIPES)} (got {name!r})")
-    return RECIPES[name](**settings)
+    return RECIPES[known[name.lower()]](**settings)

@@ -32,7 +32,13 @@ from ..nn.classifiers import call_classifier, classifier_edge_fields
 from ..nn.gib import GIB
 from .callbacks import EarlyStopping, History, ProgressBar, as_callbacks
 from .checkpoint import BackupAndRestore, fingerprint, weights_hash
-from .collapse import CollapseWarning, RestartOnCollapse, audit_masks, find_idle_mask
+from gib_nb.train.collapse import (
+    CollapseWarning,
+    RestartOnCollapse,
+    audit_masks,
+    find_constant_prediction,
+    find_idle_mask,
+)
 from .config import GIBConfig, config_from_dict, config_to_dict, configure, flat_settings
 from .functions import TrainingFunctions
 from .loop import train
@@ -172,6 +178,8 @@ class GIBTrainer(GraphEstimator):
         ):
             settings["classifier"] = "frozen"
         config = configure(config, **settings)
+        if isinstance(model, type):
+            raise TypeError(f"expected model as a trained module (got the class {model.__name__})")
         if isinstance(config.classifier, Frozen) != (model is not None):
             raise ValueError(
                 f"expected model=MODEL if and only if classifier=Frozen(), which predicts with it (got {type(model).__name__} with {config.classifier})"
@@ -223,7 +231,7 @@ def fit(
     checkpoint: str | os.PathLike | None = None,  # file to write after each epoch, and to resume from if it exists
     classifier=None,  # model.classifier of another trainer, to be used unchanged; pretraining is skipped; needs two-stage training
     progress: bool = True,  # show a progress bar
-    callbacks=None,  # `Callback`s, or functions that receive the losses of each step and return True to stop
+    callbacks=None,  # `Callback`s, or functions that receive the losses of each step as a dict and return True to stop
     num_workers: int = 0,  # number of processes that read the graphs of a data set that is not in memory
     fabric=None,  # a launched `lightning.fabric.Fabric`: train on its devices, each with a part of every batch, as in `Processes`
 ) -> GIBTrainer:
@@ -255,8 +263,11 @@ def _fit_prepared(
     )
     if self.collapse and processes.is_main:
         tries = f" (best of {len(restart.attempts)} attempts)"
-        advice = f"{tries}; try another seed, more pretrain_epochs, or smaller alpha and beta" if best.collapse else ""
+        more = "" if self.explained_model is not None else "more pretrain_epochs, or "
+        advice = f"{tries}; try another seed, {more}smaller alpha and beta" if best.collapse else ""
         warnings.warn(self.collapse + advice, CollapseWarning, stacklevel=3)
+    if not self.collapse and processes.is_main and (constant := find_constant_prediction(self.audit)):
+        warnings.warn(constant, UserWarning, stacklevel=3)
     return self
 
 # %% ../../nbs/40_trainer.ipynb #acb7339c
@@ -272,6 +283,9 @@ def _prepared(self: GIBTrainer, train, y, valid, num_workers: int) -> tuple:
     y, valid_y = self._labels_to_learn(y, valid, valid_y)
     spec, graphs, valid = prepare_training(given, y, valid, valid_y, **more, renumber=False)
     warn_of_unused_fields(given, spec.edge_fields)
+    if "edge_attr" in spec.edge_fields and "edge_attr" not in config_edge_fields(config, spec.in_channels):
+        text = "the explained model reads edge_attr, but the network of the mask does not, so the mask cannot show its effect"
+        warnings.warn(f"{text}; choose a network that reads it, such as encoder='gine'", UserWarning, stacklevel=3)
     return spec, graphs, valid
 
 # %% ../../nbs/40_trainer.ipynb #924d2a52
@@ -417,6 +431,8 @@ def explain(
 def iter_explain(self: GIBTrainer, graphs, threshold: float | None = None):
     "Iterate over the `SubgraphExplanation`s of any number of graphs, with one batch in memory at a time."
     self._fitted()
+    if threshold is not None and not 0 <= threshold <= 1:
+        raise ValueError(f"expected a threshold between 0 and 1 (got {threshold})")
     for first, part in in_chunks(graphs, self.config.optim.batch_size, empty=True):
         for predictions in self._pass(self.spec.prepare(part, labels=False, first=first)):
             if threshold is not None:
