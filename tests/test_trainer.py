@@ -21,7 +21,7 @@ from gib_nb.data.spec import DataSpec
 from gib_nb.data.synthetic import motif_dataset
 from gib_nb.explain.audit import audit
 from gib_nb.information.critic import EstimateWarning
-from gib_nb.train.collapse import CollapseWarning, find_constant_prediction
+from gib_nb.train.collapse import CollapseWarning, find_constant
 from gib_nb.train.config import GIBConfig, configure, flat_settings
 from gib_nb.train.parts import Bottleneck, Optim, Pretrain, Prior
 from gib_nb.train.recipes import RECIPES, recipe
@@ -563,9 +563,9 @@ def test_a_few_epochs_are_enough_for_every_recipe(name):
 
 def test_a_model_that_has_learned_nothing_is_reported():
     scores = {"subgraph": 0.5, "full": 0.5, "empty": 0.5, "random": 0.5, "constant": 0.5}
-    assert "no better than a constant (0.50 against 0.50" in find_constant_prediction(scores)
+    assert "no better than a constant (0.50 against 0.50" in find_constant(scores)
     for better in ("subgraph", "full"):
-        assert find_constant_prediction(scores | {better: 0.51}) is None
+        assert find_constant(scores | {better: 0.51}) is None
     graphs = motif_dataset(40).graphs
     with pytest.warns(UserWarning, match="no better than a constant"):
         trainer = GIBTrainer(epochs=2, lr=1e-9, alpha=0.0, beta=0.0, hidden_channels=4).fit(graphs, progress=False)

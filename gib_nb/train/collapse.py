@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['CollapseWarning', 'detect_collapse', 'linear_probe', 'shuffled_masks', 'audit_masks', 'find_idle_mask',
-           'find_constant_prediction', 'Attempt', 'RestartOnCollapse']
+           'find_constant', 'Attempt', 'RestartOnCollapse']
 
 # %% ../../nbs/38_collapse.ipynb #a0a26700
 from dataclasses import dataclass
@@ -130,7 +130,7 @@ def find_idle_mask(
     )
 
 # %% ../../nbs/38_collapse.ipynb #con00002
-def find_constant_prediction(
+def find_constant(
     scores: dict[str, float],  # from `audit_masks`
 ) -> str | None:
     "A warning that neither the subgraph nor the whole graph is predicted better than by a constant; or None."

@@ -32,13 +32,7 @@ from ..nn.classifiers import call_classifier, classifier_edge_fields
 from ..nn.gib import GIB
 from .callbacks import EarlyStopping, History, ProgressBar, as_callbacks
 from .checkpoint import BackupAndRestore, fingerprint, weights_hash
-from gib_nb.train.collapse import (
-    CollapseWarning,
-    RestartOnCollapse,
-    audit_masks,
-    find_constant_prediction,
-    find_idle_mask,
-)
+from .collapse import CollapseWarning, RestartOnCollapse, audit_masks, find_constant, find_idle_mask
 from .config import GIBConfig, config_from_dict, config_to_dict, configure, flat_settings
 from .functions import TrainingFunctions
 from .loop import train
@@ -266,7 +260,7 @@ def _fit_prepared(
         more = "" if self.explained_model is not None else "more pretrain_epochs, or "
         advice = f"{tries}; try another seed, {more}smaller alpha and beta" if best.collapse else ""
         warnings.warn(self.collapse + advice, CollapseWarning, stacklevel=3)
-    if not self.collapse and processes.is_main and (constant := find_constant_prediction(self.audit)):
+    if not self.collapse and processes.is_main and (constant := find_constant(self.audit)):
         warnings.warn(constant, UserWarning, stacklevel=3)
     return self
 
