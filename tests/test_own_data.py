@@ -128,6 +128,21 @@ def test_the_positive_class_is_chosen(activity, tmp_path, capsys):
     assert data.classes == (1, 0) and data.labels[0].tolist() == [0, 1] and np.isnan(data.labels[1, 1])
 
 
+def test_doubtful_classes_are_reported(tmp_path, capsys):
+    rows = [[s, ("active", "Active", "inactive", "n.d.")[(i > 50) + (i > 52) + (i > 58)]] for i, s in enumerate(CHAINS)]
+    rows[0][0] += ".Cl"
+    file = write(tmp_path / "doubt.csv", [["smiles", "activity"], *rows])
+    assert main(["train", str(file), "--out", str(tmp_path / "run"), "--no-baselines", *FEW]) == 0
+    out, err = capsys.readouterr()
+    assert "classes: Active 2, active 51, inactive 6, n.d. 1" in err
+    assert "the classes Active and active differ only in case" in err
+    assert "fewer than 5 rows of the class Active, n.d." in err
+    assert "1 molecule has several components, such as salts; --standardize" in err
+    missing = "Not defined here, since a class does not occur in the test graphs: ROC-AUC, average precision."
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert missing in out and missing in page and "Classes: Active 2, active 51, inactive 6, n.d. 1." in page
+
+
 def test_the_best_baseline_is_compared_with_the_model():
     y = np.array([0, 1] * 50)
     good, half, noise = (
@@ -137,7 +152,7 @@ def test_the_best_baseline_is_compared_with_the_model():
     assert found["model"] == 0.5 and found["baselines"]["constant"] == dict(value=0.5, better_by=0, low=0, high=0)
     forest = found["baselines"]["forest"]
     assert forest["value"] == 1 and forest["better_by"] == 0.5 and 0.3 < forest["low"] < 0.5 < forest["high"] < 0.7
-    assert "baseline is forest, accuracy 1.000; the model has 0.500. It predicts better" in comparison_text(found)
+    assert "baseline is “forest” with accuracy 1.000; the model has 0.500. It predicts better" in comparison_text(found)
     found = compare_outcomes("accuracy", y, good, {"noise": noise, "constant": half})
     assert "The model predicts better, by 0." in comparison_text(found)
     close = compare_outcomes("roc_auc", y, noise, {"constant": half})

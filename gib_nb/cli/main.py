@@ -41,7 +41,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND")
     for module in (train, predict, explain, audit, sweep, app, reproduce):
         for command in module.add_parser(commands):
-            command.add_argument("--no-progress", dest="progress", action="store_false", help="do not report progress")
+            command.add_argument("--no-progress", dest="progress", action="store_false", help="do not show progress")
             command.add_argument("--debug", action="store_true", help="show the traceback of an error")
     return parser
 

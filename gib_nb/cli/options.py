@@ -43,7 +43,7 @@ def add_config_options(parser, several: bool = False):
         "--method",
         choices=tuple(RECIPES),
         metavar="{" + ",".join(RECIPES) + "}",
-        help="recipe for all settings below that are not given (default: molecules for a file of molecules, otherwise gib)",
+        help="recipe for all settings below that are not given (default: molecules for a file of molecules, otherwise gib); the defaults below are those of gib",
     )
     groups = {slot: parser.add_argument_group(title) for slot, title in GROUPS.items()}
     for option in sorted(

@@ -6,6 +6,7 @@ import datetime
 import json
 import pathlib
 import shutil
+import sys
 import time
 import warnings
 
@@ -244,16 +245,14 @@ def report_source(data, folder: pathlib.Path, args):
         return
     from gib_nb.data.files import write_rejected
 
-    for note in data.source.notes:
-        report_progress(note, args)
-    for line in source_lines(data.source):
-        report_progress(line, args)
+    for line in [*data.source.notes, *source_lines(data.source, args.standardize)]:
+        print(line, file=sys.stderr, flush=True)
     if data.source.rejected:
         folder.mkdir(parents=True, exist_ok=True)
         write_rejected(folder / "rejected.csv", data.source)
 
 
-def source_lines(source) -> list[str]:
+def source_lines(source, standardized: bool = False) -> list[str]:
     "What happened to the rows of a file, as sentences."
     lines, total = [], len(source) + len(source.rejected)
     if source.rejected:
@@ -264,10 +263,11 @@ def source_lines(source) -> list[str]:
         )
     if source.conflicts:
         key, places = source.conflicts[0]
-        lines.append(
-            f"{len(source.conflicts):,} molecules have rows with different labels, such as {key} in lines "
-            + ", ".join(map(str, places[:5]))
-        )
+        have = "1 molecule has" if len(source.conflicts) == 1 else f"{len(source.conflicts):,} molecules have"
+        lines.append(f"{have} rows with different labels, such as {key} in lines {', '.join(map(str, places[:5]))}")
+    if not standardized and (salts := sum("." in smiles for smiles in source.smiles)):
+        have = "1 molecule has" if salts == 1 else f"{salts:,} molecules have"
+        lines.append(f"{have} several components, such as salts; --standardize keeps the largest one")
     return lines
 
 
@@ -396,6 +396,7 @@ def train_run(
         data,
         networks,
         lambda text: report_progress(f"training a baseline: {text}", args),
+        progress=networks and progress,
         standardize=getattr(args, "standardize", False),
         seconds=round(seconds, 2),
         resumed=resumed,

@@ -1,6 +1,7 @@
 """A data set from your own file: molecules with labels, or graphs."""
 
 import pathlib
+from collections import defaultdict
 
 import numpy as np
 import torch
@@ -14,6 +15,7 @@ from gib_nb.data.splits import DEFAULT_SPLIT, predefined_split, scaffold_split, 
 
 TASKS = ("auto", "classification", "regression")
 LARGEST = 100_000  # graphs of at most this many molecules are kept in memory
+FEWEST_OF_A_CLASS = 5  # rarer classes are reported, if there are more than two
 FEW_CLASSES = 10  # at most this many different whole numbers are read as classes
 
 
@@ -122,6 +124,7 @@ def _single(column, task: str, table) -> tuple[list, str, tuple | None]:
     codes, classes = _encoded(column)
     if len(classes) < 2:
         raise ValueError(f"expected at least two classes in column {column.name} (got only {classes[0]})")
+    table.notes.extend(_class_notes(classes, np.bincount(codes).tolist()))
     return [torch.tensor([code]) for code in codes.tolist()], task, classes
 
 
@@ -135,6 +138,23 @@ def _with_positive(y: list, task: str, classes: tuple | None, positive) -> tuple
     if names[1] == str(positive):
         return y, classes
     return [1 - label for label in y], classes[::-1]
+
+
+def _class_notes(classes: tuple, counts: list) -> list[str]:
+    "The number of rows of each class, and doubts about classes that may be mistakes."
+    notes = ["classes: " + ", ".join(f"{name} {count:,}" for name, count in zip(classes, counts))]
+    alike = defaultdict(list)
+    for name in map(str, classes):
+        alike[name.casefold().strip()].append(name)
+    notes += [
+        f"the classes {' and '.join(names)} differ only in case or spaces; if they are the same, correct the file"
+        for names in alike.values()
+        if len(names) > 1
+    ]
+    rare = [str(name) for name, count in zip(classes, counts) if count < FEWEST_OF_A_CLASS]
+    if rare and len(classes) > 2:
+        notes.append(f"fewer than {FEWEST_OF_A_CLASS} rows of the class {', '.join(rare)}: is it a label?")
+    return notes
 
 
 def _encoded(column) -> tuple[np.ndarray, tuple]:

@@ -9,6 +9,7 @@ def baseline_predictions(
     data,  # `GraphDataset`
     trainer=None,  # fitted `GIBTrainer`: adds its network without a bottleneck and, for molecules, a random forest
     report=lambda text: None,  # called with the name of each baseline before it is trained
+    progress: bool = False,  # show a progress bar for the network
 ) -> dict:  # name → probabilities or values [N, C] of all graphs of the data set
     "Predictions of baselines that are trained on the same training graphs."
     import numpy as np
@@ -31,7 +32,7 @@ def baseline_predictions(
         report("random forest")
         found[FOREST] = fitted_outcomes(random_forest(classes), morgan_counts(graphs), data)
     report("the same network without a bottleneck")
-    plain = plain_network(trainer).fit(data.train, valid=data.valid)
+    plain = plain_network(trainer).fit(data.train, valid=data.valid, progress=progress)
     return found | {NETWORK: plain.spec.outcomes(plain._logits(graphs))}
 
 

@@ -43,6 +43,4 @@ def comparison_text(
         verdict = (
             f"Their difference is {abs(by):.3f}, and these test graphs do not show which of the two predicts better."
         )
-    return (
-        f"The best baseline is {name}, {title} {best['value']:.3f}; the model has {comparison['model']:.3f}. {verdict}"
-    )
+    return f"The best baseline is “{name}” with {title} {best['value']:.3f}; the model has {comparison['model']:.3f}. {verdict}"

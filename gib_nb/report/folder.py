@@ -27,7 +27,7 @@ def write_report(
         from gib_nb.data.files import write_rejected
 
         write_rejected(folder / "rejected.csv", data.source)
-    metrics = run_record(trainer, data, compare, say)
+    metrics = run_record(trainer, data, compare, say, progress)
     write_results(folder, trainer, data, metrics, metrics)
     return folder / "report.html"
 
@@ -37,6 +37,7 @@ def run_record(
     data,  # `GraphDataset`
     compare: bool,  # also with a random forest and with a network without a bottleneck
     report=str,  # called with the name of each baseline before it is trained
+    progress: bool = False,  # show a progress bar for the network
     standardize: bool = False,  # whether molecules were standardized when they were read
     **more,  # further entries about the training, such as seconds
 ) -> dict:  # plain JSON
@@ -50,7 +51,7 @@ def run_record(
             "task": data.task,
             "seed": config.seed,
             "source": source_record(data.source, standardize),
-            **run_metrics(trainer, data, networks=compare, report=report),
+            **run_metrics(trainer, data, networks=compare, report=report, progress=progress),
             "ensemble": len(members) if hasattr(trainer, "members") else None,
             "epochs": sum(len(member.history["epochs"]) for member in members),
             "attempts": [attempt for member in members for attempt in member.history["attempts"]],

@@ -45,7 +45,9 @@ def molecule_figure(
     lines += [
         f"molecule: {e.smiles}",
         f"fragment: {e.fragment.smiles or f'none: {e.fragment.reason}'}",
-        f"{len(e.fragment.atoms)} of {len(e.weights)} atoms in the fragment; subgraph with {components_text(e.components)}",
+        f"{len(e.fragment.atoms)} of {len(e.weights)} atoms in the fragment; subgraph with {components_text(e.components)}"
+        if len(e.fragment.atoms)
+        else f"no atom is selected, of {len(e.weights)}",
     ]
     if e.oracle:
         value = "none" if e.fragment_value is None else f"{e.fragment_value:.3f}"
@@ -65,7 +67,7 @@ def explanations_html(
         rows.append(molecule_row(line, smiles, e, reason))
         models |= {} if e is None else {str(e.model): None}
         if e is not None and len(figures) < max_drawn:
-            figures.append(molecule_figure(e, f"predicted {label_text(e.prediction)}"))
+            figures.append(molecule_figure(e, f"line {line}: predicted {label_text(e.prediction)}"))
     body = [
         "<h1>Fragments that carry the prediction</h1>",
         *(html.paragraph(f"Explained by {model}.", "model") for model in models),

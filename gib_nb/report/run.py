@@ -56,6 +56,7 @@ def run_metrics(
     information_graphs: int = 4000,  # I(G;G_sub) is estimated on at most this many graphs of the whole data set
     networks: bool = False,  # compare also with the same network without a bottleneck, and for molecules with a random forest
     report=lambda text: None,  # called with the name of each baseline before it is trained
+    progress: bool = False,  # show a progress bar for the network
     **settings,  # of `estimate_mi`
 ) -> dict:  # plain JSON
     """Measure a trained model.
@@ -72,7 +73,7 @@ def run_metrics(
         warnings.simplefilter("always")
         rows = np.random.default_rng(trainer.config.seed).permutation(len(data))[:information_graphs]
         estimate = trainer.mutual_information(data[np.sort(rows)], **{"seed": trainer.config.seed} | settings)
-    others = baseline_predictions(data, trainer if networks else None, report)
+    others = baseline_predictions(data, trainer if networks else None, report, progress)
     score = {
         part: subgraphs["score"] if part == "test" else trainer.score(data[rows]) for part, rows in data.split.items()
     }
@@ -196,6 +197,19 @@ def metric_rows(metrics: dict) -> list[list[str]]:
     return [[metric_title(name, metrics), *(_interval_text(table[each][name]) for each in table)] for name in defined]
 
 
+def undefined_metrics(metrics: dict) -> str:
+    "Which metrics are not in `metric_rows`, and why, as a sentence; empty if all are."
+    from gib_nb.train.metrics import METRICS
+
+    table = metrics.get("metrics") or {}
+    names = list(next(iter(table.values()), {}))
+    missing = [METRICS[name].title for name in names if all(column[name]["value"] is None for column in table.values())]
+    if not missing:
+        return ""
+    why = "a class does not occur in the test graphs" if metrics["task"] == "classification" else "too few test graphs"
+    return f"Not defined here, since {why}: {', '.join(missing)}."
+
+
 def metric_title(name: str, metrics: dict) -> str:
     "The title of a metric, with the class that it is about, if it is about one of two."
     from gib_nb.train.metrics import METRICS
@@ -251,7 +265,7 @@ def subgraph_rows(metrics: dict) -> list[list[str]]:
             [
                 f"{metrics['scores']['measure']} from the subgraph",
                 f"{audit['subgraph']:.3f}",
-                f"from an empty subgraph {audit['empty']:.3f}, from a random one of the same size "
+                f"nodes weighted by their probability; from an empty subgraph {audit['empty']:.3f}, from a random one of the same size "
                 f"{audit['random']:.3f}, from the whole graph {audit['full']:.3f}",
             ]
         )
@@ -303,7 +317,8 @@ def results_text(metrics: dict) -> str:
     rows = [f"{name}: {value} ({compared})" for name, value, compared in numbers]
     table = metric_rows(metrics)
     heading = ["test graphs, 95% interval", *(metrics.get("metrics") or {})]
-    measured = [align([heading, *table]), comparison_text(metrics.get("comparison")), ""] if table else []
+    notes = [text for text in (comparison_text(metrics.get("comparison")), undefined_metrics(metrics)) if text]
+    measured = [align([heading, *table]), *notes, ""] if table else []
     found = metrics.get("faithfulness")
     audit = [f"audit of the mask: {found['verdict']}"] if found and not found["findings"] else []
     if "faithfulness" in metrics and not found:

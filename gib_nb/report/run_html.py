@@ -16,6 +16,7 @@ from gib_nb.report.run import (
     spread_rows,
     subgraph_rows,
     trained_with_critic,
+    undefined_metrics,
 )
 from gib_nb.train.metrics import METRICS
 from gib_nb.utils.text import label_text
@@ -33,7 +34,7 @@ should change when the selection is removed. It should not change when only the 
 are added to it. The output of the classifier should depend on which nodes or edges are selected.</p>"""
 BASELINES = (
     "The no-edges baseline is a linear model of the mean node features. A model that is not clearly better "
-    "than both baselines has learned nothing from the edges."
+    "than these two has learned nothing from the edges."
 )
 INTERVALS = (
     "The 95% bootstrap intervals over the test graphs are in brackets. They do not include the variation that another "
@@ -166,8 +167,22 @@ def _metrics_html(metrics):
     if not (rows := metric_rows(metrics)):
         return []
     heading = ["test graphs", *metrics["metrics"]]
-    verdict = comparison_text(metrics.get("comparison"))
-    return [html.table(rows, heading, "model"), html.paragraph(f"{verdict} {INTERVALS}".strip())]
+    return [html.table(rows, heading, "model"), html.paragraph(f"{undefined_metrics(metrics)} {INTERVALS}".strip())]
+
+
+def source_text(data, metrics: dict) -> list[str]:
+    "The classes, and what was found in the rows of a file, as sentences."
+    source, found = metrics.get("source") or {}, []
+    if data.classes and data.targets is None:
+        counts = [int((data.labels == code).sum()) for code in range(len(data.classes))]
+        found.append("Classes: " + ", ".join(f"{name} {count:,}" for name, count in zip(data.classes, counts)) + ".")
+    if source.get("rejected"):
+        found.append(f"Rows that cannot be used: {source['rejected']:,}; rejected.csv says why.")
+    if source.get("duplicates"):
+        found.append(f"Rows that repeat an earlier molecule: {source['duplicates']:,}, in the same part of the split.")
+    if source.get("conflicts"):
+        found.append(f"Molecules whose rows have different labels: {source['conflicts']:,}.")
+    return [" ".join(found)] if found else []
 
 
 def _spread_html(metrics):
@@ -217,13 +232,16 @@ def report_html(
         if classes
         else "The training mean is the mean of the training values."
     )
+    verdict = comparison_text(metrics.get("comparison"))
     body = [
         f"<h1>Graph information bottleneck on {text.escape(data.name)}</h1>",
         f"<p>The model was trained on {len(data.train)} of {len(data)} graphs. It predicts the "
         f"{'class' if classes else 'value'} of a graph from a part of it, the <em>subgraph</em>, and is penalized for "
         "the information that the subgraph carries about the whole graph.</p>",
+        *map(html.paragraph, source_text(data, metrics)),
         *map(html.warning, all_warnings(metrics)),
         "<h2>Predictions</h2>",
+        html.paragraph(verdict, "verdict") if verdict else "",
         html.table(score_rows(metrics), [metrics["scores"]["measure"], *PARTS], "model"),
         html.paragraph(f"{constant} {BASELINES}"),
         *_metrics_html(metrics),
