@@ -23,13 +23,24 @@ def translate(text):
     return re.sub(r"\\[Bb]igg?[lr]?(?![a-z])", "", text)
 
 
+def mathml(text, as_block):
+    "LaTeX as MathML, with the words below a brace under it, where docutils puts them beside it."
+    found = tex2mathml(translate(text), as_block=as_block).replace("<mo>⏟</mo>", '<mo stretchy="true">⏟</mo>')
+    return re.sub(
+        r"<msub>\s*(<munder>(?:(?!</munder>).)*⏟</mo>\s*</munder>\s*)(<mtext>[^<]*</mtext>)\s*</msub>",
+        r"<munder>\1\2</munder>",
+        found,
+        flags=re.S,
+    )
+
+
 def inline(translator, node):
-    translator.body.append(tex2mathml(translate(node.astext()), as_block=False))
+    translator.body.append(mathml(node.astext(), as_block=False))
     raise nodes.SkipNode
 
 
 def block(translator, node):
-    translator.body.append(f'<div class="math">{tex2mathml(translate(node.astext()), as_block=True)}</div>')
+    translator.body.append(f'<div class="math">{mathml(node.astext(), as_block=True)}</div>')
     raise nodes.SkipNode
 
 

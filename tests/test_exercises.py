@@ -24,6 +24,7 @@ from gib_nb.exercises.base import (
     Exercise,
     Question,
     Verdict,
+    check,
     exercises_of,
     guess,
     guesses_of,
@@ -915,3 +916,25 @@ def test_a_guess_is_shown_beside_the_answer(each):
 def test_an_unknown_guess_is_refused():
     with pytest.raises(ValueError, match="expected the name of a guess, such as noisy_channel"):
         guess("nothing")
+
+
+@pytest.mark.parametrize(
+    "name, function, said",
+    [
+        ("summary_table", lambda encoder, joint: encoder @ joint, "has to be transposed"),
+        ("conditional_entropy", lambda joint: (joint / joint.sum(1)).sum(), "keepdims=True"),
+        ("mutual_information", lambda joint: joint / np.outer(joint.sum(0), joint.sum(1)), "np.outer"),
+        ("entropy_in_bits", lambda p: p * np.log2(np.where(p > 0, p, 1)), "Is a sum or a mean missing"),
+        ("label_bound", lambda q, y: _nats_of(y) + np.log(q[:, y]).mean(), "one number for each graph"),
+        ("label_bound", lambda q, y: _nats_of(y) + np.log(q[np.arange(len(y)), y].mean()), "mean of the logarithms"),
+        ("donsker_varadhan", lambda s: np.log2(np.exp(s).mean()) / 0, "finite number. For scores"),
+    ],
+)
+def test_shapes_and_means_that_students_mix_up(name, function, said):
+    with np.errstate(all="ignore"):
+        assert said in repr(check(name, function))
+
+
+def _nats_of(y):
+    p = np.bincount(y) / len(y)
+    return -(p[p > 0] * np.log(p[p > 0])).sum()

@@ -35,9 +35,9 @@ def test_there_are_eleven():
 @pytest.mark.parametrize("path", marked())
 def test_a_lesson_has_all_its_parts(path):
     prose, code, number = "\n".join(cells(path, "markdown")), "\n".join(cells(path, "code")), int(path.stem[:2])
-    assert re.match(rf"# {number} · .+\n\n> .+\n\nAfterwards you can ", prose)
-    assert re.search(r"\*\*Time\*\* \d+ minutes\. \*\*Needed\*\* .+ \*\*Next\*\* ", prose)
-    for heading in ("## Exercises", "## In short", "## To read on"):
+    assert re.match(rf"# {number} · .+\n\n> .+\n\nAfter this lesson, you can ", prose)
+    assert re.search(r"\*\*Time\*\* \d+ minutes\. \*\*Prerequisites\*\* .+ \*\*Next\*\* ", prose)
+    for heading in ("## Exercises", "## In short", "## Further reading"):
         assert prose.count(heading) == 1, heading
     words = re.findall(r"[^\W\d_][\w'’-]*", re.sub(r"\$\$.*?\$\$|\$[^$]*\$|\]\([^)]*\)", " ", prose, flags=re.S))
     assert 600 <= len(words) <= 1500, len(words)
@@ -132,7 +132,7 @@ def test_what_a_lesson_asserts_holds_on_another_processor(path, instructions):
 def test_a_tutorial_goes_from_a_file_to_the_shell(path):
     "A promise, then the steps in their order, with the same as commands; nothing is exported and nothing left out of the tests."
     prose, code = "\n".join(cells(path, "markdown")), "\n".join(cells(path, "code"))
-    assert re.match(r"# Your own \w+\n\n> .+\n\nIn ten minutes you [^.]+\. Afterwards you [^.]+\.\n", prose)
+    assert re.match(r"# Your own \w+\n\n> .+\n\nIn ten minutes you [^.]+\. After this tutorial, you [^.]+\.\n", prose)
     steps = (
         "## Train",
         "## Compare",

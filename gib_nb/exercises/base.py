@@ -223,7 +223,8 @@ def _judge(self: Exercise, mine, values, say) -> Verdict:
             "Everything that it needs is in the arguments.",
             "another value each time",
         )
-    for case in self.properties:
+    finite = all(np.isfinite(value).all() for value in values if isinstance(value, np.ndarray))
+    for case in self.properties if finite else ():
         [value], [right] = self.try_out(mine, [case()]), self.run(self.solution, [case()])
         if not allclose(value, right, self.tolerance):
             return say(
@@ -267,7 +268,8 @@ def _example(self: Exercise, case, mine, right) -> str:
             else f"an array of shape {list(right.shape)}"
         )
         got = f"an array of shape {list(mine.shape)}" if getattr(mine, "size", 0) > 12 else format_value(mine)
-        return f"Expected {wanted} (got {got}) for {self._arguments(case)}.{about}"
+        hint = " Is a sum or a mean missing?" if right.ndim == 0 and getattr(mine, "ndim", 0) else ""
+        return f"Expected {wanted} (got {got}) for {self._arguments(case)}.{hint}{about}"
     digits = next((digits for digits in (5, 7, 9) if format_value(mine, digits) != format_value(right, digits)), 12)
     return (
         f"For {self._arguments(case)} expected {format_value(right, digits)} (got {format_value(mine, digits)}).{about}"
@@ -316,8 +318,19 @@ def _stumble(self: Exercise, mine, error, case) -> str:
     elif isinstance(error, RecursionError):
         says = f"RecursionError{where}: it calls itself without end. Begin with the arguments for which it returns without calling itself."
     else:
-        says = f"{type(error).__name__}{where}: {str(error).rstrip('.')}."
+        says = f"{type(error).__name__}{where}: {str(error).rstrip('.')}.{_shape_hint(str(error))}"
     return f"{says} It was called with {self._arguments(case)}."
+
+
+def _shape_hint(error: str) -> str:
+    "What usually causes NumPy's errors about shapes; empty for another error."
+    if "broadcast" in error:
+        return " An axis is missing or in the wrong place: keep it with keepdims=True or [:, None], or check the order of the arguments of np.outer."
+    if "matmul" in error or "not aligned" in error:
+        return " A product A @ B sums over the last axis of A and the first axis of B: check whether one of them has to be transposed (.T)."
+    if "inhomogeneous" in error:
+        return " The parts do not have the same length: check over which axis you sum or average; axis 0 is that of the rows."
+    return ""
 
 
 def _empty(function) -> bool:
@@ -432,16 +445,13 @@ def _repr_mimebundle_(self: Question, **settings):
 @patch
 def _repr_html_(self: Question):
     "The question for a page without a kernel: a click on an answer opens the reply."
-    offered = self.choices or {"": f"answer{self.unit and ', in ' + self.unit}"}
-    told = [
-        (
-            f"{letter}) {words}" if letter else words,
-            self.check(letter) if letter else Verdict(self.name, True, f"{self.answer:.4g}. {self.explanation}"),
-        )
-        for letter, words in offered.items()
-    ]
+    if self.choices:
+        told = [(f"{letter}) {words}", self.check(letter)._repr_html_()) for letter, words in self.choices.items()]
+    else:
+        answer = f"{self.answer:.4g}{self.unit and ' ' + self.unit}. {self.explanation}"
+        told = [("Show the answer", f"<div>{html.escape(answer)}</div>")]
     return f"<b>{html.escape(self.text)}</b>" + "".join(
-        f"<details><summary>{html.escape(words)}</summary>{verdict._repr_html_()}</details>" for words, verdict in told
+        f"<details><summary>{html.escape(words)}</summary>{reply}</details>" for words, reply in told
     )
 
 # %% ../../nbs/62_exercises.ipynb #gue00002

@@ -9,7 +9,8 @@ __all__ = ['NODES', 'BATCH', 'READOUT', 'S', 'EMBEDDING', 'BOUND', 'BLIND', 'DIV
            'divided_by_nodes', 'both_rows', 'batch_mixed', 'not_weighted', 'one_node_per_graph', 'label_bound',
            'log_before_q_missing', 'entropy_of_the_label_missing', 'as_printed', 'most_likely_class', 'softmax_twice',
            'added_up', 'all_classes', 'cross_entropy_added', 'classes_equally_frequent', 'cross_entropy_alone',
-           'divided_by_classes', 'clipped_at_zero', 'class_frequencies_give_zero']
+           'divided_by_classes', 'clipped_at_zero', 'class_frequencies_give_zero', 'whole_columns', 'log_of_the_mean',
+           'entropy_of_the_class_numbers', 'classes_counted_by_their_graphs']
 
 # %% ../../nbs/exercises/lesson_5.ipynb #e157ee85
 import numpy as np
@@ -214,6 +215,28 @@ def class_frequencies_give_zero():
     "If q equals the class frequencies for every graph, it contains no information: the bound must be 0."
     return np.full((4, 2), [0.75, 0.25]), np.array([0, 0, 1, 0])
 
+# %% ../../nbs/exercises/lesson_5.ipynb #bou00001
+def whole_columns(q, y):
+    "q[:, y] selects whole columns, a table of N × N numbers. Take one number for each graph: q[np.arange(N), y]."
+    return _entropy_of(y) + np.log(q[:, y]).mean()
+
+
+def log_of_the_mean(q, y):
+    "You take the logarithm of the mean. The bound contains the mean of the logarithms."
+    return _entropy_of(y) + np.log(q[np.arange(len(y)), y].mean())
+
+
+def entropy_of_the_class_numbers(q, y):
+    "The class numbers themselves are taken as frequencies in H(Y). Count the classes first, with np.bincount(y)."
+    p = y[y > 0] / y.sum()
+    return -(p * np.log(p)).sum() + np.log(q[np.arange(len(y)), y]).mean()
+
+
+def classes_counted_by_their_graphs(q, y):
+    "For H(Y) you average p log p over the graphs. Sum −p log p over the classes, or average −log p over the graphs."
+    p = (np.bincount(y) / len(y))[y]
+    return -(p * np.log(p)).mean() + np.log(q[np.arange(len(y)), y]).mean()
+
 # %% ../../nbs/exercises/lesson_5.ipynb #0128dc90
 BOUND = Exercise(
     5,
@@ -236,6 +259,10 @@ BOUND = Exercise(
         classes_equally_frequent,
         cross_entropy_alone,
         divided_by_classes,
+        whole_columns,
+        log_of_the_mean,
+        entropy_of_the_class_numbers,
+        classes_counted_by_their_graphs,
         clipped_at_zero,
     ),
     properties=(class_frequencies_give_zero,),

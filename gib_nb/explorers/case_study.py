@@ -333,7 +333,7 @@ class CaseStudyExplorer(Explorer):
     'The paper\'s case study for several values of the initial σ², T, samples and estimator, with one epoch in detail. For a page: to_html(over=("epoch", "inner_steps")).'
 
     title = "The case study: minimizing an estimate of information"
-    hint = "Each run raises the noise of a channel so that an estimate of the information falls. Move T. With many inner steps all three curves of information fall together while the two peaks of Y merge. With few, L_MI may rise while the exact information falls."
+    hint = "Each run raises the noise of a channel so that an estimate of the information falls. Move T. With many inner steps all three curves of information fall together. Move *epoch* to see the two peaks of Y merge. With few, L_MI may rise while the exact information falls."
     counterexample = "More inner steps do not always help. With 200 samples, a warm critic is worse at T = 150 than at T = 20, because it memorizes the samples."
     asset = "case_study"
     controls = _CONTROLS

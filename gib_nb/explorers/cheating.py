@@ -224,7 +224,8 @@ def notice_table(scores, honest) -> str:  # HTML
         f'<tr><td>{name}: {WORDS[name]}</td><td style="color:{RED if seen else GRAY}">{"detects it" if seen else "detects nothing"}</td></tr>'
         for name, seen in notices(scores, honest).items()
     )
-    return f'<table class="gib-table"><tr><th>test</th><th></th></tr>{lines}</table>'
+    rule = "Necessity, sufficiency and extension detect a mask that does no better than a random mask of the same size."
+    return f'<table class="gib-table"><tr><th>test</th><th></th></tr>{lines}</table><div class="gib-note">{rule}</div>'
 
 # %% ../../nbs/explorers/cheating.ipynb #cht00039
 SHOWN = (
@@ -242,7 +243,7 @@ _CONTROLS = (
         "cheat",
         "hide the label",
         tuple(CHEATS),
-        "position",
+        "none",
         kind="dropdown",
         format=CHEATS.get,
         help="Choose where the mask encodes the label.",

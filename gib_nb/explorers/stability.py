@@ -363,8 +363,8 @@ class StabilityExplorer(Explorer):
     )
     asset = "stability"
     controls = _CONTROLS
-    layout = (("seeds",), ("map", "table"), ("words",))
-    advanced = (("curves",),)
+    layout = (("seeds",), ("table", "words"))
+    advanced = (("map", "curves"),)
     on_site = ("pretrain_epochs", "rampup_epochs", "alpha", "curve")
     train_help = (
         "Train once more with the current values and a new seed, on this computer. This takes about 15 seconds."
