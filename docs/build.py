@@ -27,6 +27,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 WIDGET = "application/vnd.jupyter.widget-view+json"
 DIRECTIVE = re.compile(r"#\s*\|.*\n?")
 GROUPS = TABLES | {"exercises": "Answers to the exercises"}
+PLAIN = ("data.from_file", "train.ensemble", "train.functions", "train.loggers", "report.folder")  # without a notebook
 PAGES = ("using", "install", "sweeps", "explorers", "results", "notebooks")
 
 
@@ -120,18 +121,15 @@ def reference(name, room):
         "",
         linked(inspect.getdoc(module) or ""),
         "",
-        f"Explained in [its notebook](../{room}).",
-        "",
+        *([f"Explained in [its notebook](../{room}).", ""] if room else []),
     ]
-    for public in module.__all__:
+    for public in public_names(module):
         thing = getattr(module, public)
-        if getattr(thing, "__module__", None) != module.__name__ or not callable(thing):
-            continue
         lines += [f"## {public}", "", *described(public, thing)]
         if inspect.isclass(thing):
             for method, function in vars(thing).items():
                 kind = type(function).__name__
-                function = function.__func__ if kind in ("classmethod", "staticmethod") else function
+                function = function.f if kind == "_clsmethod" else getattr(function, "__func__", function)
                 if not method.startswith("_") and inspect.isfunction(function) and function.__doc__:
                     lines += [f"### {public}.{method}", "", *described(method, function, bound=kind != "staticmethod")]
                 elif isinstance(function, property) and function.fget.__doc__ and not method.startswith("_"):
@@ -174,6 +172,8 @@ def short(text):
     text = re.sub(
         r"\b(?:gib_nb|torch|torch_geometric|numpy|pandas|collections|typing|pathlib|os)\.(?:\w+\.)*(?=[A-Z])", "", text
     )
+    text = re.sub(r"<function [^>]*>?[^>]* at 0x[0-9a-f]+>", "...", text)
+    text = re.sub(r"<(?:[\w.]*\.)?(\w+) object at 0x[0-9a-f]+>", r"\1()", text)
     return re.sub(r"<class '(?:[\w.]*\.)?(\w+)'>", r"\1", text).replace("<factory>", "...")
 
 
@@ -194,10 +194,17 @@ def notebooks():
     return sorted(path for path in (ROOT / "nbs").rglob("*.ipynb") if ".ipynb_checkpoints" not in path.parts)
 
 
+def public_names(module):
+    "The public classes and functions of a module: those of `__all__`, or all that it defines."
+    names = getattr(module, "__all__", [name for name in vars(module) if not name.startswith("_")])
+    own = lambda thing: callable(thing) and getattr(thing, "__module__", None) == module.__name__
+    return [name for name in names if own(getattr(module, name))]
+
+
 @functools.cache
 def modules():
-    "Module → its notebook."
-    found = {}
+    "Module → its notebook, or None for those of `PLAIN`."
+    found = dict.fromkeys(PLAIN)
     for path in notebooks():
         if exported := re.search(r"#\| default_exp ([\w.]+)", path.read_text()):
             found[exported[1]] = path.relative_to(ROOT)
@@ -209,9 +216,7 @@ def places():
     "Public class or function → its module."
     found = {}
     for name in modules():
-        module = importlib.import_module(f"gib_nb.{name}")
-        own = lambda public: getattr(getattr(module, public), "__module__", None) == module.__name__
-        found |= dict.fromkeys(filter(own, module.__all__), name)
+        found |= dict.fromkeys(public_names(importlib.import_module(f"gib_nb.{name}")), name)
     return found
 
 
@@ -220,6 +225,7 @@ def linked(text):
     link = lambda found: (
         f"[{found[0]}]({places()[found[1]]}.md#{found[1].lower()})" if found[1] in places() else found[0]
     )
+    text = re.sub(r":\w+:`~?([^`]*)`", r"`\1`", text)  # roles in docstrings of other packages
     return re.sub(r"`([A-Za-z_]\w*)`", link, text)
 
 

@@ -429,7 +429,9 @@ def run(tmp_path_factory):
 
 def test_a_run_shows_its_label_its_test_molecules_and_its_scores(run):
     explorer, metrics = MoleculeExplorer(model=run), json.loads((run / "metrics.json").read_text())
-    assert list(explorer.state) == ["smiles", "example", "threshold"] and explorer.title.endswith("is activity predicted?")
+    assert list(explorer.state) == ["smiles", "example", "threshold"] and explorer.title.endswith(
+        "is activity predicted?"
+    )
     smiles, label = metrics["examples"][0]
     assert explorer.smiles == smiles and explorer.example == f"test 1: {smiles} ({label})"
     text, e, trainer = explorer.panel_numbers(), explorer.explain(), gib_nb.train.trainer.GIBTrainer.load(run)

@@ -13,7 +13,9 @@ from .metrics import cost
 
 # %% ../../nbs/36_callbacks.ipynb #195d48fd
 class Callback:
-    "Base class of callbacks, whose hooks training calls; every hook is optional."
+    """Base class of callbacks, whose hooks training calls; every hook is optional.
+
+    `state` is the `TrainState`: it has `epoch`, `model`, `optimizer`, and `stop_training`, which ends training when it is set to True."""
 
     main_only = False  # of several processes that train together, only the main one calls it: for callbacks that write or display
 
