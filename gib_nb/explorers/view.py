@@ -180,7 +180,9 @@ class ExplorerView:
         for control in explorer.controls:
             self.controls[control.name].observe(functools.partial(self._moved, control), "value")
         across = {"width": "100%", "flex_flow": "row wrap", "align_items": "flex-start", "grid_gap": "8px"}
-        row_box = lambda row: ipywidgets.HBox([self.panels[name] for name in row], layout=across)
+        row_box = lambda row: ipywidgets.HBox(
+            [self.panels[name] for name in row], layout=across, _dom_classes=("gib-panels",)
+        )
         rows = [row_box(row) for row in explorer.layout]
         if explorer.advanced:
             folded = ipywidgets.VBox([row_box(row) for row in explorer.advanced], layout={"grid_gap": "6px"})
