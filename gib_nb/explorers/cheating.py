@@ -40,7 +40,7 @@ CHEATS = {
     "position": "in which irrelevant node is selected",
     "number": "in how many irrelevant nodes are selected",
     "ignored": "nowhere: the classifier ignores the mask",
-    "beside": "in one extra node, besides the right three",
+    "beside": "in one extra node, in addition to the correct three",
 }
 _PICKED = {  # cheat → nodes for label 0, and for label 1
     "none": ((0, 1, 2), (0, 1, 2)),

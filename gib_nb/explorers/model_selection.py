@@ -86,7 +86,7 @@ def table_figure(found: Tables, number: int):
     )
     look = dict(color="#444", dash="dot", width=1.5)
     line = dict(type="line", xref="paper", x0=0, x1=1, y0=found.truth, y1=found.truth, line=look)
-    place = dict(xref="paper", x=0, xanchor="left", y=found.truth, yanchor="top")
+    place = dict(xref="paper", x=1, xanchor="right", y=found.truth, yanchor="bottom")
     note = dict(showarrow=False, text="true accuracy", font=dict(color="#444"))
     return figure(
         [dots],

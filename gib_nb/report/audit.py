@@ -36,7 +36,7 @@ def audit_text(
         "",
         align([HEADING, *audit_rows(found)]),
         "",
-        f"When only the top-scoring half of each graph is kept and the model runs again, it selects {again:.0%} of the same selection (random: {random:.0%}).",
+        f"When only the top-scoring half of each graph is kept and the model runs again, it selects {again:.0%} of the same nodes or edges again (random: {random:.0%}).",
         f"Scores change by at most {found.permutation:.1e} when the nodes are renumbered.",
     ]
     if found.mask_alone is not None:
