@@ -397,6 +397,9 @@ def test_parquet(tmp_path):
     )
     frame.to_parquet(tmp_path / "a.parquet")
     table = read_molecules(tmp_path / "a.parquet", "drug", ["y", "label", "toxic"])
+    (tmp_path / "a.parquet.gz").write_bytes(gzip.compress((tmp_path / "a.parquet").read_bytes()))
+    packed = read_molecules(tmp_path / "a.parquet.gz", "drug", ["y", "label", "toxic"])
+    assert packed.smiles == table.smiles and packed.targets.equals(table.targets)
     assert table.smiles == ["CCO", "CC"] and table.lines == [1, 4] and [row.line for row in table.rejected] == [2, 3]
     assert table.targets.label.tolist() == [1, 1] and table.targets.toxic.tolist() == ["True", "True"]
     with pytest.raises(ValueError, match="got dates"):
@@ -584,3 +587,10 @@ def test_groups_and_shares_are_checked():
         split_indices([0, 0, 0], groups=[1, 2])
     with pytest.raises(ValueError, match="expected shares"):
         scaffold_split(["a"], 1.2)
+
+
+def test_characters_that_are_not_utf8_are_reported(tmp_path):
+    for text, encoding, reported in (("Säure", "latin-1", True), ("Säure", "utf-8", False), ("Säure", "utf-16", False)):
+        (tmp_path / "a.csv").write_bytes(f"smiles,{text}\nCCO,1\nCC,0\nCN,1\n".encode(encoding))
+        found = read_molecules(tmp_path / "a.csv")
+        assert found.target_columns == [text] and any("not UTF-8" in note for note in found.notes) == reported

@@ -17,12 +17,12 @@ from gib_nb.chem.standardize import inchikey
 from gib_nb.cli import main
 from gib_nb.cli.main import build_parser
 from gib_nb.cli.options import config_of
-from gib_nb.cli.train import load_data, subsample
+from gib_nb.cli.train import load_data, source_lines, subsample
 from gib_nb.data.datasets import load_dataset
 from gib_nb.data.from_file import load_file
 from gib_nb.data.splits import split_indices
 from gib_nb.report.comparison import compare_outcomes, comparison_text
-from gib_nb.report.folder import write_report
+from gib_nb.report.folder import source_record, write_report
 from gib_nb.report.run import plain_json
 from gib_nb.train.trainer import GIBTrainer
 
@@ -128,6 +128,42 @@ def test_the_positive_class_is_chosen(activity, tmp_path, capsys):
     assert data.classes == (1, 0) and data.labels[0].tolist() == [0, 1] and np.isnan(data.labels[1, 1])
 
 
+@pytest.mark.slow
+def test_an_sdf_is_predicted_and_old_rejections_are_removed(activity, tmp_path, capsys):
+    from rdkit import Chem
+
+    run, file = tmp_path / "run", tmp_path / "a.sdf"
+    assert main(["train", str(activity), "--out", str(run), "--no-baselines", *FEW]) == 0
+    assert (run / "rejected.csv").exists()
+    with Chem.SDWriter(str(file)) as writer:
+        for smiles in ("CCCO", "CCN"):
+            mol = Chem.MolFromSmiles(smiles)
+            mol.SetProp("id", smiles)
+            writer.write(mol)
+    capsys.readouterr()
+    assert main(["predict", str(file), "--model", str(run), "--no-progress"]) == 0
+    rows = list(csv.DictReader(capsys.readouterr().out.splitlines()))
+    assert [row["id"] for row in rows] == ["CCCO", "CCN"] and all(row["prediction"] for row in rows)
+    clean = write(tmp_path / "clean.csv", [["smiles", "y"], *([s, int("O" in s)] for s in CHAINS)])
+    assert main(["train", str(clean), "--out", str(run), "--no-baselines", "--force", *FEW]) == 0
+    assert not (run / "rejected.csv").exists()
+
+
+def test_standardization_is_remembered_by_a_report_from_python(tmp_path):
+    rows = [[s + (".Cl" if i % 5 == 0 else ""), int("O" in s)] for i, s in enumerate(CHAINS)]
+    data = load_dataset(str(write(tmp_path / "a.csv", [["smiles", "y"], *rows])), standardize=True)
+    assert source_record(data.source)["standardize"] and not any("." in smiles for smiles in data.source.smiles)
+    assert not any("components" in line for line in source_lines(data.source))
+
+
+def test_a_row_that_is_rejected_after_the_split_counts_once(tmp_path):
+    rows = [[s, int("O" in s), "train" if i < 40 else "valid" if i < 50 else "test"] for i, s in enumerate(CHAINS)]
+    rows.append([CHAINS[0], 1, "test"])
+    data = load_dataset(str(write(tmp_path / "a.csv", [["smiles", "y", "fold"], *rows])), target="y", split="fold")
+    assert "1 of 61 rows cannot be used; rejected.csv says why" in source_lines(data.source)
+
+
+@pytest.mark.slow
 def test_doubtful_classes_are_reported(tmp_path, capsys):
     rows = [[s, ("active", "Active", "inactive", "n.d.")[(i > 50) + (i > 52) + (i > 58)]] for i, s in enumerate(CHAINS)]
     rows[0][0] += ".Cl"
@@ -166,6 +202,7 @@ def test_the_best_baseline_is_compared_with_the_model():
     )
 
 
+@pytest.mark.slow
 def test_warnings_of_a_run_are_on_the_page_of_its_explanations(activity, tmp_path, capsys):
     run, page, table = tmp_path / "run", tmp_path / "page.html", tmp_path / "table.csv"
     assert main(["train", str(activity), "--out", str(run), "--no-baselines", *FEW]) == 0

@@ -11,6 +11,9 @@ from gib_nb.data.datasets import load_dataset
 from gib_nb.data.stream import StreamedGraphs, prepare_streams, stream_of
 from gib_nb.data.synthetic import motif_dataset
 from gib_nb.train.classifier_trainer import ClassifierTrainer
+from gib_nb.train.config import configure
+from gib_nb.train.ensemble import GIBEnsemble
+from gib_nb.train.estimators import GIBClassifier
 from gib_nb.train.trainer import GIBTrainer
 
 QUICK = dict(epochs=4, pretrain_epochs=1, rampup_epochs=1, max_restarts=0, hidden_channels=8, batch_size=16)
@@ -202,3 +205,32 @@ def test_plain_networks_train_on_streams_too(graphs):
     assert torch.equal(weights(listed), weights(streamed)) and listed.losses == pytest.approx(streamed.losses)
     assert np.array_equal(listed.predict(graphs), streamed.predict(Counted(graphs)))
     assert streamed.score(Counted(graphs)) == listed.score(graphs)
+
+
+@pytest.mark.parametrize("chosen", ["sampler", "batches", "some at random"])
+def test_a_loader_s_own_choice_of_graphs_is_respected(graphs, chosen):
+    "Graphs that a sampler leaves out, such as those of a test, do not get into the training."
+    data, few = Counted(graphs), list(range(15, 45))
+    loader = {
+        "sampler": lambda: DataLoader(data, batch_size=4, sampler=torch.utils.data.SubsetRandomSampler(few)),
+        "batches": lambda: DataLoader(data, batch_sampler=[few[:10], few[10:]]),
+        "some at random": lambda: DataLoader(data, sampler=torch.utils.data.RandomSampler(data, num_samples=30)),
+    }[chosen]()
+    found, _ = stream_of(loader)
+    assert len(found) == 30 and (chosen == "some at random" or sorted(found.indices) == few)
+    for plain in (DataLoader(data, batch_size=4), DataLoader(data, batch_size=4, shuffle=True)):
+        assert stream_of(plain)[0] is data
+    if chosen == "batches":
+        assert torch.equal(weights(fitted(loader)), weights(fitted(Subset(data, few))))
+
+
+def test_an_ensemble_and_an_estimator_read_graphs_in_parts(graphs, monkeypatch):
+    monkeypatch.setattr("gib_nb.train.ensemble.CHUNK", 16)
+    settings = QUICK | dict(epochs=2, pretrain_epochs=0, rampup_epochs=0)
+    ensemble = GIBEnsemble(configure(**settings), 2).fit(graphs, progress=False)
+    data = Counted(graphs)
+    assert (ensemble.predict_std(data) == ensemble.predict_std(graphs)).all() and data.most <= 32  # two parts
+    data = Counted(graphs)
+    found = GIBClassifier(**settings).fit(data)
+    assert data.most < 60
+    assert torch.equal(weights(found.trainer_), weights(GIBClassifier(**settings).fit(graphs).trainer_))

@@ -97,7 +97,9 @@ def read_inputs(args, standardize: bool) -> Inputs:
     for note in table.notes:
         report_progress(note, args)
     graphs = featurize_molecules(table.smiles, args.workers, progress=args.progress)
-    others = table.table.drop(columns=table.smiles_column, errors="ignore")
+    others = (
+        table.table if table.smiles_column is None else table.table.drop(columns=table.smiles_column, errors="ignore")
+    )
     return Inputs(table.lines, graphs, table.rejected, others)
 
 

@@ -21,7 +21,7 @@ RESULTS = ("model.safetensors", "config.json", "history.json", "report.html", "m
 LOGS = {"csv": "log.csv", "tensorboard": "tensorboard"}  # --log → file or folder of a run
 EPILOG = (
     """files:
-  .csv .tsv .parquet .smi .sdf     molecules with labels; all but .parquet also with .gz at the end
+  .csv .tsv .parquet .smi .sdf     molecules with labels; each also with .gz at the end
   .pt, or a folder of them         a list of torch_geometric Data, saved by torch.save
 Columns are detected if only one is possible. Labels may be words or numbers, and may be missing. Rows that cannot be
 used are listed in rejected.csv in the result folder, with their lines and the reasons.
@@ -245,16 +245,16 @@ def report_source(data, folder: pathlib.Path, args):
         return
     from gib_nb.data.files import write_rejected
 
-    for line in [*data.source.notes, *source_lines(data.source, args.standardize)]:
+    for line in [*data.source.notes, *source_lines(data.source)]:
         print(line, file=sys.stderr, flush=True)
     if data.source.rejected:
         folder.mkdir(parents=True, exist_ok=True)
         write_rejected(folder / "rejected.csv", data.source)
 
 
-def source_lines(source, standardized: bool = False) -> list[str]:
+def source_lines(source) -> list[str]:
     "What happened to the rows of a file, as sentences."
-    lines, total = [], len(source) + len(source.rejected)
+    lines, total = [], len({*source.lines, *(row.line for row in source.rejected)})
     if source.rejected:
         lines.append(f"{len(source.rejected):,} of {total:,} rows cannot be used; rejected.csv says why")
     if source.duplicates:
@@ -265,7 +265,7 @@ def source_lines(source, standardized: bool = False) -> list[str]:
         key, places = source.conflicts[0]
         have = "1 molecule has" if len(source.conflicts) == 1 else f"{len(source.conflicts):,} molecules have"
         lines.append(f"{have} rows with different labels, such as {key} in lines {', '.join(map(str, places[:5]))}")
-    if not standardized and (salts := sum("." in smiles for smiles in source.smiles)):
+    if not source.standardized and (salts := sum("." in smiles for smiles in source.smiles)):
         have = "1 molecule has" if salts == 1 else f"{salts:,} molecules have"
         lines.append(f"{have} several components, such as salts; --standardize keeps the largest one")
     return lines
@@ -325,7 +325,7 @@ def prepare_run_dir(
     folder = pathlib.Path(folder)
     places = run_places(folder)
     if force:
-        for path in [place / name for place in places for name in (CHECKPOINT, *RESULTS, LOGS["csv"])]:
+        for path in [place / name for place in places for name in (CHECKPOINT, *RESULTS, "rejected.csv", LOGS["csv"])]:
             path.unlink(missing_ok=True)
         for place in places:
             shutil.rmtree(place / LOGS["tensorboard"], ignore_errors=True)
@@ -373,7 +373,7 @@ def train_run(
     data,  # `GraphDataset`
     config,  # `GIBConfig`
     folder,  # for results, and for the checkpoint of an interrupted run
-    args=None,  # of the command: progress, baselines, standardize
+    args=None,  # of the command: progress, baselines
     compare: bool = True,  # with a random forest and the same network without a bottleneck, unless the arguments turn this off
 ) -> tuple:  # fitted `GIBTrainer`, metrics
     "Train, or resume, and measure one split; writes model, configuration and history, and leaves the checkpoint."
@@ -397,7 +397,6 @@ def train_run(
         networks,
         lambda text: report_progress(f"training a baseline: {text}", args),
         progress=networks and progress,
-        standardize=getattr(args, "standardize", False),
         seconds=round(seconds, 2),
         resumed=resumed,
     )

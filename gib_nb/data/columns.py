@@ -4,12 +4,14 @@ Text files are read as in `records`, SDF by RDKit, Parquet by pandas.
 """
 
 import collections
+import gzip
 import io
 from typing import NamedTuple
 
 from ..chem.smiles import _first_reason, read_molecule
 from .records import (
     FILES,
+    is_latin1,
     is_list,
     iter_records,
     likely_places,
@@ -22,7 +24,7 @@ from .records import (
 
 __all__ = ["MOLECULE_FILES", "Rejected", "Columns", "read_columns"]
 
-MOLECULE_FILES = (*FILES, ".parquet", ".sdf", ".sdf.gz")
+MOLECULE_FILES = (*FILES, ".parquet", ".parquet.gz", ".sdf", ".sdf.gz")
 SMILES_OPTION = "--smiles (smiles= in Python)"
 
 
@@ -89,7 +91,10 @@ def _read_text(path, smiles, targets):
         smiles=[smiles_of(record, found.place, listed) for _, record in rows],
         place=found.place,
         rejected=rejected,
-        notes=[] if heading else ["the first line holds no column names, so the columns are called by their numbers"],
+        notes=[
+            *([] if heading else ["the first line holds no column names, so the columns are called by their numbers"]),
+            *(["the file is not UTF-8; other characters were read as Latin-1"] if is_latin1(path) else []),
+        ],
         comma=found.delimiter == ";",
     )
 
@@ -121,7 +126,8 @@ def _read_parquet(path, smiles):
     import pandas
 
     try:
-        frame = pandas.read_parquet(path)
+        with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
+            frame = pandas.read_parquet(io.BytesIO(file.read()))
     except ImportError:
         raise OSError("expected pyarrow for .parquet; install it with: pip install 'gib-nb[screen]'") from None
     except ValueError as error:
@@ -191,9 +197,9 @@ def read_columns(path, smiles, targets):
         endings = ", ".join(ending for ending in MOLECULE_FILES if not ending.endswith(".gz"))
         got = "a folder" if path.is_dir() else "another ending"
         raise ValueError(
-            f"expected a file ending in {endings}, or one of the text files with .gz at the end (got {path}: {got})"
+            f"expected a file ending in {endings}, or one of these with .gz at the end (got {path}: {got})"
         )
-    if name.endswith(".parquet"):
+    if name.endswith((".parquet", ".parquet.gz")):
         return _read_parquet(path, smiles)
     if name.endswith((".sdf", ".sdf.gz")):
         return _read_sdf(path, smiles)

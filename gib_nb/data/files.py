@@ -31,6 +31,7 @@ class MoleculeTable:
     smiles_column: str | None  # name, or number from 1 if columns have no names; None for SDF
     target_columns: list
     notes: list  # sentences about what was detected
+    standardized: bool = False  # whether the molecules are the parents of those in the file
 
     def __len__(self):
         return len(self.smiles)
@@ -64,7 +65,7 @@ class MoleculeTable:
 
 
 def read_molecules(
-    path,  # .smi, .smiles, .txt: a list; .csv, .tsv, .tab: a table; .sdf; each also with .gz at the end; .parquet
+    path,  # .smi, .smiles, .txt: a list; .csv, .tsv, .tab: a table; .sdf; .parquet; each also with .gz at the end
     smiles: str | int | None = None,  # column with the SMILES, by its name or number from 1; None: detected
     target=None,  # columns with labels: a name or number, or a list of them; None: detected if only one column may hold them
     standardize: bool = False,  # take the parent of each molecule, as `standardize_molecule` does
@@ -98,6 +99,7 @@ def read_molecules(
         smiles_column=None if found.place is None else found.names[found.place],
         target_columns=list(targets),
         notes=_notes(found, targets, smiles, labels and not asked),
+        standardized=standardize,
     )
 
 

@@ -30,7 +30,7 @@ codecs.register_error("latin1-for-the-rest", _latin1)
 
 
 @contextlib.contextmanager
-def open_text(path):
+def open_text(path, errors="latin1-for-the-rest"):
     "The lines of a file with their line breaks. It may be UTF-8, or UTF-16 with a byte order mark, and compressed by gzip, whatever its name says; bytes that are not UTF-8 are read as Latin-1."
     with open(path, "rb") as file:
         packed = file.read(2) == b"\x1f\x8b"
@@ -43,11 +43,7 @@ def open_text(path):
                 f"expected a text file (got {path}, which contains zero bytes, so it is no text or has another encoding); save it as text in UTF-8"
             )
         with (gzip.open if packed else open)(
-            path,
-            "rt",
-            encoding="utf-16" if wide else "utf-8-sig",
-            errors="replace" if wide else "latin1-for-the-rest",
-            newline="",
+            path, "rt", encoding="utf-16" if wide else "utf-8-sig", errors="replace" if wide else errors, newline=""
         ) as lines:
             yield lines
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -87,6 +83,16 @@ def _until_odd(lines, most):
         yield line
         if line.count('"') % 2:
             return
+
+
+def is_latin1(path) -> bool:
+    "Whether a file has bytes that are not UTF-8, so that `open_text` reads them as Latin-1."
+    try:
+        with open_text(path, "strict") as lines:
+            collections.deque(lines, 0)
+    except UnicodeDecodeError:
+        return True
+    return False
 
 
 class SmilesColumn(NamedTuple):

@@ -30,8 +30,11 @@ SAMPLE = 5000  # graphs on which a training on more graphs is evaluated at its e
 def stream_of(graphs):
     "The data set from which graphs can be read one by one, with its number of workers; None for graphs in memory."
     if isinstance(graphs, torch.utils.data.DataLoader):
-        found = stream_of(graphs.dataset)
-        return None if found is None else (found[0], graphs.num_workers)
+        if stream_of(graphs.dataset) is None:
+            return None
+        rows = rows_of_loader(graphs)
+        chosen = graphs.dataset if rows is None else torch.utils.data.Subset(graphs.dataset, rows)
+        return chosen, graphs.num_workers
     if isinstance(graphs, torch.utils.data.Subset):
         return None if stream_of(graphs.dataset) is None else (graphs, 0)
     if isinstance(graphs, MoleculeGraphs):
@@ -40,6 +43,19 @@ def stream_of(graphs):
         isinstance(graphs, torch.utils.data.Dataset) and hasattr(graphs, "__getitem__") and hasattr(graphs, "__len__")
     )
     return (graphs, 0) if data_set and not isinstance(graphs, InMemoryDataset) else None
+
+
+def rows_of_loader(loader: torch.utils.data.DataLoader) -> list | None:
+    "The rows of the data set that the samplers of a `DataLoader` choose; None if they choose all."
+    batches, sampler = loader.batch_sampler, loader.sampler
+    if type(batches) not in (torch.utils.data.BatchSampler, type(None)):
+        return list(itertools.chain.from_iterable(batches))
+    drawn = isinstance(sampler, torch.utils.data.RandomSampler) and (
+        sampler.replacement or sampler.num_samples != len(loader.dataset)
+    )
+    if type(sampler) in (torch.utils.data.SequentialSampler, torch.utils.data.RandomSampler) and not drawn:
+        return None
+    return list(sampler)
 
 
 class StreamedGraphs(PreparedGraphs):

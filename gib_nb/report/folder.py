@@ -23,6 +23,7 @@ def write_report(
         (lambda text: print(f"training a baseline: {text}", flush=True)) if progress else str,
     )
     trainer.save(folder)
+    (folder / "rejected.csv").unlink(missing_ok=True)  # of an earlier run
     if getattr(data.source, "rejected", None):
         from gib_nb.data.files import write_rejected
 
@@ -38,7 +39,6 @@ def run_record(
     compare: bool,  # also with a random forest and with a network without a bottleneck
     report=str,  # called with the name of each baseline before it is trained
     progress: bool = False,  # show a progress bar for the network
-    standardize: bool = False,  # whether molecules were standardized when they were read
     **more,  # further entries about the training, such as seconds
 ) -> dict:  # plain JSON
     "The record of a run, from which its report is made and which metrics.json holds."
@@ -50,7 +50,7 @@ def run_record(
             "data": data.summary(),
             "task": data.task,
             "seed": config.seed,
-            "source": source_record(data.source, standardize),
+            "source": source_record(data.source),
             **run_metrics(trainer, data, networks=compare, report=report, progress=progress),
             "ensemble": len(members) if hasattr(trainer, "members") else None,
             "epochs": sum(len(member.history["epochs"]) for member in members),
@@ -75,7 +75,7 @@ def example_molecules(data, number: int = 12) -> list:
     return list(map(list, found.items()))
 
 
-def source_record(source, standardize: bool) -> dict | None:
+def source_record(source) -> dict | None:
     "How a file was read, as JSON; None for a data set that was chosen by name."
     if source is None:
         return None
@@ -86,7 +86,7 @@ def source_record(source, standardize: bool) -> dict | None:
         "rejected": len(source.rejected),
         "duplicates": source.duplicates,
         "conflicts": len(source.conflicts),
-        "standardize": standardize,
+        "standardize": source.standardized,
     }
 
 

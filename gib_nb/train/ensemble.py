@@ -11,13 +11,14 @@ import torch
 from torch import Tensor
 
 from gib_nb.data.spec import DataSpec
+from gib_nb.data.stream import CHUNK, stream_of
 from gib_nb.information.estimate import MIEstimate
 from gib_nb.train.callbacks import as_callbacks
 from gib_nb.train.config import GIBConfig, config_to_dict, configure, flat_settings
 from gib_nb.train.functions import TrainingFunctions
 from gib_nb.train.parts import Frozen
 from gib_nb.train.predictions import Predictions
-from gib_nb.train.trainer import GIBTrainer, GraphEstimator
+from gib_nb.train.trainer import GIBTrainer, GraphEstimator, in_chunks
 from gib_nb.utils.files import write_atomically
 
 
@@ -118,6 +119,8 @@ class GIBEnsemble(GraphEstimator):
     def _member_logits(self, graphs) -> Tensor:
         "Logits or outputs of each member [M, N, C]."
         self._fitted()
+        if stream_of(graphs) is not None:
+            return torch.cat([self._member_logits(part) for _, part in in_chunks(graphs, CHUNK)], 1)
         graphs = self.spec.prepare(graphs, labels=False)
         return torch.stack([member._logits(graphs) for member in self.members])
 

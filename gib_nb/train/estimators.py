@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ..data.labels import list_graphs, named_labels
+from ..data.stream import stream_of
 from .config import configure, options
 from .functions import TrainingFunctions
 from .trainer import GIBTrainer
@@ -77,7 +78,7 @@ def fit(
     given = {
         name: value for name, value in self.get_params(deep=False).items() if name != "config" and value is not None
     }
-    graphs = list_graphs(X)
+    graphs = list_graphs(X) if stream_of(X) is None else stream_of(X)[0]
     y = self._checked(named_labels(graphs, y))
     functions = {name: given.pop(name) for name in FUNCTIONS if name in given}
     self.trainer_ = GIBTrainer(configure(self.config, **given), **functions).fit(

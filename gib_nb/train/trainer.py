@@ -273,6 +273,8 @@ def _prepared(self: GIBTrainer, train, y, valid, num_workers: int) -> tuple:
     more = dict(seed=config.seed, prior=prior, class_weight=config.class_weight, edges=self._edge_fields)
     if self.explained_model is None:
         return prepare_any(train, y, valid, num_workers, **more)
+    if stream_of(train) is not None:
+        warnings.warn("all graphs are read into memory, to explain a model", UserWarning, stacklevel=3)
     given, (valid, valid_y) = list_graphs(train), graphs_and_labels(valid, y)
     y, valid_y = self._labels_to_learn(y, valid, valid_y)
     spec, graphs, valid = prepare_training(given, y, valid, valid_y, **more, renumber=False)
