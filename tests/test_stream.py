@@ -225,7 +225,8 @@ def test_a_loader_s_own_choice_of_graphs_is_respected(graphs, chosen):
 
 
 def test_an_ensemble_and_an_estimator_read_graphs_in_parts(graphs, monkeypatch):
-    monkeypatch.setattr("gib_nb.train.ensemble.CHUNK", 16)
+    for module in ("train.ensemble", "data.stream"):
+        monkeypatch.setattr(f"gib_nb.{module}.CHUNK", 16)
     settings = QUICK | dict(epochs=2, pretrain_epochs=0, rampup_epochs=0)
     ensemble = GIBEnsemble(configure(**settings), 2).fit(graphs, progress=False)
     data = Counted(graphs)
