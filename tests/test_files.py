@@ -168,6 +168,9 @@ def test_duplicates_conflict_only_where_labels_differ(tmp_path):
         ),
         ("a.smi", "CCO 1.5\nCC 2\n", ["CCO", "CC"], [1.5, 2]),
         ("a.tab", "smiles\ty\nCCO |$_AV:2;1;0$|\t1\n", ["CCO |$_AV:2;1;0$|"], [1]),
+        ("a.csv", "smiles,y\nCCO ethanol,1\nCC,2\n", ["CCO", "CC"], [1, 2]),
+        ("a.smi", "C[C@H](F)Cl |&1:1| 1.5\nCC 2\n", ["C[C@H](F)Cl", "CC"], [1.5, 2]),
+        ("a.smi", "CCO |$_AV:2; 1;0$| 1.5\nCC 2\n", ["CCO", "CC"], [1.5, 2]),
         (
             "a.csv",
             f"smiles,y\n{PEPTIDE},1\n*CC,2\n[2H]OC,3\nN->[Pt],4\n[CH3],5\n[Na+].[Cl-],6\n",
@@ -191,7 +194,7 @@ def test_lists_with_names(tmp_path):
     text = "CCO vitamin C\nCC\tethane\nCN |r| x\n\nC1C ring\n"
     table = read_molecules(written(tmp_path, "a.smi", text), labels=False)
     assert table.smiles == ["CCO", "CC", "CN"] and table.lines == [1, 2, 3] and table.rejected[0].line == 5
-    assert table.table["2"].tolist() == ["vitamin C", "ethane", "|r| x"] and table.targets.shape == (3, 0)
+    assert table.table["2"].tolist() == ["vitamin C", "ethane", "x"] and table.targets.shape == (3, 0)
     assert read_molecules(written(tmp_path, "b.smi", "CCO a b\tc\n"), labels=False).smiles == ["CCO"]
 
 

@@ -20,6 +20,7 @@ from .records import (
     smiles_column,
     smiles_of,
     unclear_column,
+    without_name,
 )
 
 __all__ = ["MOLECULE_FILES", "Rejected", "Columns", "read_columns"]
@@ -78,6 +79,7 @@ def _read_text(path, smiles, targets):
     if not rows:
         raise _empty(path, heading)
     if found.delimiter is None:
+        rows = [(number, _without_extension(record, found.place)) for number, record in rows]
         head, rows = _with_last_joined(head, rows, found.place)
     width = max(found.place + 1, len(head) or max(len(record) for _, record in rows[:200]))
     listed = is_list(path) or found.delimiter is None
@@ -88,7 +90,7 @@ def _read_text(path, smiles, targets):
         names=list(_distinct([*head, *[""] * (width - len(head))])),
         lines=[number for number, _ in rows],
         rows=[[cell or None for cell in (*record[:width], *[""] * (width - len(record)))] for _, record in rows],
-        smiles=[smiles_of(record, found.place, listed) for _, record in rows],
+        smiles=[without_name(smiles_of(record, found.place, listed)) for _, record in rows],
         place=found.place,
         rejected=rejected,
         notes=[
@@ -102,6 +104,15 @@ def _read_text(path, smiles, targets):
 def _empty(path, heading=False):
     content = "has only the names of its columns" if heading else "is empty"
     return ValueError(f"expected a file with at least one molecule (got {path}, which {content})")
+
+
+def _without_extension(record, place):
+    "A record without the words |…| that extend its SMILES."
+    words = record[place + 1 :]
+    if not words or not words[0].startswith("|"):
+        return record
+    end = next((i for i, word in enumerate(words, 1) if word.endswith("|") and (i > 1 or len(word) > 1)), 0)
+    return [*record[: place + 1], *words[end:]]
 
 
 def _with_last_joined(head, rows, place):

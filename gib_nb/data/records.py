@@ -144,6 +144,12 @@ def smiles_of(record, place, listed):
     return text.split()[0] if listed and text else text
 
 
+def without_name(text: str) -> str:
+    "A SMILES without the name behind a blank; extensions of a CXSMILES stay."
+    first, *rest = text.split(maxsplit=1) or [""]
+    return text if rest and rest[0].startswith("|") else first
+
+
 def smiles_fraction(records, place, listed):
     "The fraction of SMILES among the first 50 values of a column; in a table, its name does not count."
     values = [value for record in records if (value := smiles_of(record, place, listed))]
@@ -278,4 +284,4 @@ def _column_values(path, found):
             if heading and any(map(str.strip, record)):
                 heading = False
                 continue
-            yield number, smiles_of(record, found.place, listed)
+            yield number, without_name(smiles_of(record, found.place, listed))
