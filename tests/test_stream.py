@@ -6,6 +6,7 @@ import torch
 from torch.utils.data import Dataset, Subset
 from torch_geometric.data import Data, OnDiskDataset
 from torch_geometric.loader import DataLoader
+from torch_geometric.nn import SimpleConv, global_add_pool
 
 from gib_nb.data.datasets import load_dataset
 from gib_nb.data.stream import StreamedGraphs, prepare_streams, stream_of
@@ -235,3 +236,17 @@ def test_an_ensemble_and_an_estimator_read_graphs_in_parts(graphs, monkeypatch):
     found = GIBClassifier(**settings).fit(data)
     assert data.most < 60
     assert torch.equal(weights(found.trainer_), weights(GIBClassifier(**settings).fit(graphs).trainer_))
+
+
+def test_a_model_is_explained_in_memory_and_that_is_said(graphs):
+    class Sums(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = SimpleConv()
+
+        def forward(self, x, edge_index, batch):
+            sums = global_add_pool(self.conv(x, edge_index), batch)[:, :2]
+            return sums - sums.mean(0)
+
+    with pytest.warns(UserWarning, match="all graphs are read into memory"):
+        GIBTrainer(model=Sums(), **QUICK).fit(Counted(graphs), progress=False)
