@@ -183,7 +183,7 @@ def test_an_explorer_in_a_lesson_moves(page, site):
 @pytest.mark.slow
 def test_a_question_opens_without_a_kernel(page, site):
     page.goto((site / "nbs/lessons/06_one_piece.html").as_uri())
-    answer = page.locator("details", has_text="nowhere, since the loss is 0 there")
+    answer = page.locator("details", has_text="in no direction, since the loss is 0 there")
     answer.locator("summary").click()
     answer.locator("[role=status]").wait_for()
     assert "far from 0" in answer.inner_text()
