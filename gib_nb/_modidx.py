@@ -1392,6 +1392,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                'gib_nb/experiments/screening.py'),
                                               'gib_nb.experiments.screening.explain_lines': ( 'screening.html#explain_lines',
                                                                                               'gib_nb/experiments/screening.py'),
+                                              'gib_nb.experiments.screening.explain_records': ( 'screening.html#explain_records',
+                                                                                                'gib_nb/experiments/screening.py'),
                                               'gib_nb.experiments.screening.screen': ( 'screening.html#screen',
                                                                                        'gib_nb/experiments/screening.py'),
                                               'gib_nb.experiments.screening.shard_table': ( 'screening.html#shard_table',

@@ -1115,7 +1115,7 @@ def test_reproduce_tables_of_single_methods(tmp_path, monkeypatch, capsys):
         "recall",
         "at",
         "recall",
-        ".7",
+        "0.7",
         "accuracy",
     ]
     assert lines[2].split() == ["keep", "all", "0.550", "±", "0.071", "0.800", "±", "0.000"] and lines[3].endswith(

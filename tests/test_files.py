@@ -331,7 +331,7 @@ def test_folders_and_files_that_are_not_there(tmp_path):
             read_molecules(tmp_path / name)
 
 
-@pytest.mark.parametrize("name", ["a.csv.gz", "a.sdf.gz"])
+@pytest.mark.parametrize("name", ["a.csv.gz", "a.sdf.gz", "a.parquet.gz"])
 def test_a_truncated_gzip_file(name, tmp_path):
     rows = "smiles,y\n" + "".join(f"C,{i * i % 9973}\n" for i in range(100_000))
     whole = gzip.compress(rows.encode())

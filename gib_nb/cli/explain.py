@@ -2,7 +2,6 @@
 
 import argparse
 import csv
-import itertools
 import os
 import pathlib
 import sys
@@ -10,7 +9,7 @@ import sys
 from gib_nb.cli.common import PLAIN, add_renamed, add_worker_options, output, probability, report_progress, workers
 from gib_nb.cli.explain_graphs import explain_graphs, holds_graphs
 from gib_nb.data.records import FILES, numbered_smiles, smiles_column
-from gib_nb.experiments.screening import explain_lines
+from gib_nb.experiments.screening import explain_records
 from gib_nb.explain.molecule import SHIPPED_MODELS, explain_smiles, load_run, oracle_for_dataset, shipped_model
 from gib_nb.report.evaluate import COLUMNS
 from gib_nb.report.molecules import MOLECULE_COLUMNS, explanations_html, molecule_row
@@ -186,11 +185,8 @@ def explain_file(args, suffix, trainer, oracle) -> int:
     from tqdm.auto import tqdm
 
     records = numbered_smiles(args.smiles, args.smiles_column)
-    numbered, records = itertools.tee(tqdm(records, desc="molecules", unit="", disable=not args.progress))
-    found = explain_lines(
-        (smiles for _, smiles in records), trainer, oracle if suffix == ".html" else None, args.threshold
-    )
-    tally = Tally((line, *each) for (line, _), each in zip(numbered, found))
+    records = tqdm(records, desc="molecules", unit="", disable=not args.progress)
+    tally = Tally(explain_records(records, trainer, oracle if suffix == ".html" else None, args.threshold))
     with output(args.out) as file:
         if suffix == ".html":
             file.write(explanations_html(tally, run_warnings(trainer)))
@@ -234,7 +230,7 @@ def report_skipped(file, explained: int, total: int, why: str):
 
 
 class Tally:
-    "Numbered lines from `explain_lines`, counted as they pass."
+    "Records from `explain_records`, counted as they pass."
 
     def __init__(self, found):
         self.found, self.total, self.explained, self.empty, self.first = found, 0, 0, 0, None

@@ -239,7 +239,7 @@ def trials_of(args, module, datasets: list[str]) -> list[dict]:
     if hasattr(args, "methods"):
         known = {method.lower(): method for method in module.METHODS}
         if unknown := [method for method in args.methods or () if method.lower() not in known]:
-            names = ", ".join(f'"{method}"' for method in module.METHODS)
+            names = ", ".join(f'"{method}"' if "," in method else method for method in module.METHODS)
             raise ValueError(f"expected methods among {names} (got {', '.join(unknown)})")
         args.methods = args.methods and [known[method.lower()] for method in args.methods]
         more |= {"method": args.methods or list(module.METHODS)}

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ..chem.smiles import _first_reason, read_molecule
 from .records import (
     FILES,
-    is_latin1,
+    LATIN1,
     is_list,
     iter_records,
     likely_places,
@@ -20,6 +20,7 @@ from .records import (
     smiles_column,
     smiles_of,
     unclear_column,
+    whole_gzip,
     without_name,
 )
 
@@ -70,8 +71,10 @@ def _distinct(names):
 def _read_text(path, smiles, targets):
     "The columns of a list or table."
     found = smiles_column(path, smiles, SMILES_OPTION)
-    with open_text(path) as lines:
-        numbered = [(number, [*map(str.strip, record)]) for number, record in iter_records(lines, found.delimiter)]
+    try:
+        numbered, latin1 = _numbered_records(path, found.delimiter, "strict"), False
+    except UnicodeDecodeError:
+        numbered, latin1 = _numbered_records(path, found.delimiter, LATIN1), True
     rows = [(number, record) for number, record in numbered if any(record)]
     called = {name.strip().lower() for name in map(str, targets) if not name.strip().isdecimal()}
     heading = bool(rows) and (found.heading or not called.isdisjoint(map(str.lower, rows[0][1])))
@@ -95,10 +98,16 @@ def _read_text(path, smiles, targets):
         rejected=rejected,
         notes=[
             *([] if heading else ["the first line holds no column names, so the columns are called by their numbers"]),
-            *(["the file is not UTF-8; other characters were read as Latin-1"] if is_latin1(path) else []),
+            *(["the file is not UTF-8; other characters were read as Latin-1"] if latin1 else []),
         ],
         comma=found.delimiter == ";",
     )
+
+
+def _numbered_records(path, delimiter, errors):
+    "The number of the first line and the cells of each record."
+    with open_text(path, errors) as lines:
+        return [(number, [*map(str.strip, record)]) for number, record in iter_records(lines, delimiter)]
 
 
 def _empty(path, heading=False):
@@ -137,8 +146,9 @@ def _read_parquet(path, smiles):
     import pandas
 
     try:
-        with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
-            frame = pandas.read_parquet(io.BytesIO(file.read()))
+        with whole_gzip(path):
+            packed = path.suffix == ".gz"
+            frame = pandas.read_parquet(io.BytesIO(gzip.decompress(path.read_bytes())) if packed else path)
     except ImportError:
         raise OSError("expected pyarrow for .parquet; install it with: pip install 'gib-nb[screen]'") from None
     except ValueError as error:

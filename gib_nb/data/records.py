@@ -26,15 +26,16 @@ def _latin1(error):
     return error.object[error.start : error.end].decode("latin-1"), error.end
 
 
-codecs.register_error("latin1-for-the-rest", _latin1)
+LATIN1 = "latin1-for-the-rest"
+codecs.register_error(LATIN1, _latin1)
 
 
 @contextlib.contextmanager
-def open_text(path, errors="latin1-for-the-rest"):
+def open_text(path, errors=LATIN1):
     "The lines of a file with their line breaks. It may be UTF-8, or UTF-16 with a byte order mark, and compressed by gzip, whatever its name says; bytes that are not UTF-8 are read as Latin-1."
     with open(path, "rb") as file:
         packed = file.read(2) == b"\x1f\x8b"
-    try:
+    with whole_gzip(path):
         with (gzip.open if packed else open)(path, "rb") as file:
             start = file.read(2**16)
         wide = start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
@@ -46,6 +47,13 @@ def open_text(path, errors="latin1-for-the-rest"):
             path, "rt", encoding="utf-16" if wide else "utf-8-sig", errors="replace" if wide else errors, newline=""
         ) as lines:
             yield lines
+
+
+@contextlib.contextmanager
+def whole_gzip(path):
+    "Context in which an error about compressed data becomes a ValueError that names the file."
+    try:
+        yield
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ValueError(f"expected a complete gzip file (got {path}, which is broken: {error})") from None
 
@@ -83,16 +91,6 @@ def _until_odd(lines, most):
         yield line
         if line.count('"') % 2:
             return
-
-
-def is_latin1(path) -> bool:
-    "Whether a file has bytes that are not UTF-8, so that `open_text` reads them as Latin-1."
-    try:
-        with open_text(path, "strict") as lines:
-            collections.deque(lines, 0)
-    except UnicodeDecodeError:
-        return True
-    return False
 
 
 class SmilesColumn(NamedTuple):

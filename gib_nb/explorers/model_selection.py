@@ -22,10 +22,7 @@ from ..report.figures import BLUE, GRAY, ORANGE, figure
 SIZES, FOLDS, TABLES, EPOCHS = (188, 500, 1113, 5000), 10, 400, 8
 
 
-LOWEST, WIDEST = (
-    -0.11,
-    0.21,
-)  # both axes, relative to the truth, for any number of graphs, so that pictures can be compared
+LOWEST, WIDEST = -0.11, 0.21  # both axes, relative to the truth, so that pictures can be compared
 
 
 TRUTHS, METHODS, CHOSEN = (0.6, 0.75, 0.9), (2, 3, 5, 8, 13, 20), ("beforehand", "by the test")

@@ -57,7 +57,7 @@ def molecule_figure(
 
 
 def explanations_html(
-    found,  # (line, SMILES, MoleculeExplanation or None, reason or None), as from `explain_lines` with the number of the line
+    found,  # (line, SMILES, MoleculeExplanation or None, reason or None), as from `explain_records`
     warnings=(),  # sentences about the model, shown at the top
     max_drawn: int = 200,  # draw at most this many molecules
 ) -> str:  # a complete HTML document

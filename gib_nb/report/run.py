@@ -191,19 +191,23 @@ def score_rows(metrics: dict) -> list[list[str]]:
 
 def metric_rows(metrics: dict) -> list[list[str]]:
     "A row for each metric on the test graphs, with a column for the model and for each baseline; empty for an older record without metrics."
+    table, (defined, _) = metrics.get("metrics") or {}, _metric_names(metrics)
+    return [[metric_title(name, metrics), *(_interval_text(table[each][name]) for each in table)] for name in defined]
+
+
+def _metric_names(metrics: dict) -> tuple[list[str], list[str]]:
+    "The metrics that are defined on the test graphs, for the model or for a baseline, and those that are not."
     table = metrics.get("metrics") or {}
     names = list(next(iter(table.values()), {}))
     defined = [name for name in names if any(column[name]["value"] is not None for column in table.values())]
-    return [[metric_title(name, metrics), *(_interval_text(table[each][name]) for each in table)] for name in defined]
+    return defined, [name for name in names if name not in defined]
 
 
 def undefined_metrics(metrics: dict) -> str:
     "Which metrics are not in `metric_rows`, and why, as a sentence; empty if all are."
     from gib_nb.train.metrics import METRICS
 
-    table = metrics.get("metrics") or {}
-    names = list(next(iter(table.values()), {}))
-    missing = [METRICS[name].title for name in names if all(column[name]["value"] is None for column in table.values())]
+    missing = [METRICS[name].title for name in _metric_names(metrics)[1]]
     if not missing:
         return ""
     why = "a class does not occur in the test graphs" if metrics["task"] == "classification" else "too few test graphs"

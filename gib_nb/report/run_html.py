@@ -174,8 +174,7 @@ def source_text(data, metrics: dict) -> list[str]:
     "The classes, and what was found in the rows of a file, as sentences."
     source, found = metrics.get("source") or {}, []
     if data.classes and data.targets is None:
-        counts = [int((data.labels == code).sum()) for code in range(len(data.classes))]
-        found.append("Classes: " + ", ".join(f"{name} {count:,}" for name, count in zip(data.classes, counts)) + ".")
+        found.append(f"Classes: {metrics['data']['classes']}.")
     if source.get("rejected"):
         found.append(f"Rows that cannot be used: {source['rejected']:,}; rejected.csv says why.")
     if source.get("duplicates"):

@@ -78,7 +78,8 @@ def fit(
     given = {
         name: value for name, value in self.get_params(deep=False).items() if name != "config" and value is not None
     }
-    graphs = list_graphs(X) if stream_of(X) is None else stream_of(X)[0]
+    streamed = stream_of(X)
+    graphs = list_graphs(X) if streamed is None else streamed[0]
     y = self._checked(named_labels(graphs, y))
     functions = {name: given.pop(name) for name in FUNCTIONS if name in given}
     self.trainer_ = GIBTrainer(configure(self.config, **given), **functions).fit(

@@ -8,6 +8,7 @@ __all__ = ['RECIPES', 'SUMMARIES', 'TITLES', 'MOLECULES', 'gib_config', 'molecul
 # %% ../../nbs/33_recipes.ipynb #cfg00017
 from .config import GIBConfig, configure, options
 from .parts import Critic
+from ..utils.names import known_name
 from ..utils.registry import Registry
 
 # %% ../../nbs/33_recipes.ipynb #rec10002
@@ -95,7 +96,4 @@ def recipe(
     **settings,  # replace those of the recipe
 ) -> GIBConfig:
     "The configuration of a method by its name: gib, molecules, two_stage, robust, vgib, pgib or gsat; ValueError for an unknown one."
-    known = {method.lower(): method for method in RECIPES}
-    if str(name).lower() not in known:
-        raise ValueError(f"expected a method among {', '.join(RECIPES)} (got {name!r})")
-    return RECIPES[known[name.lower()]](**settings)
+    return RECIPES[known_name(name, RECIPES)](**settings)
