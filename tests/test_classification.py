@@ -16,6 +16,7 @@ from gib_nb.experiments.classification import (
     METHODS,
     PAPER,
     PLAIN,
+    RELATED,
     accuracy_table,
     classification_grid,
     classification_trial,
@@ -26,6 +27,7 @@ from gib_nb.experiments.classification import (
 from gib_nb.nn.pooling import NETWORKS
 from gib_nb.train.classifier_trainer import ClassifierConfig
 from gib_nb.train.config import configure
+from gib_nb.train.recipes import recipe
 
 
 def row(method="GIN", fold=0, layers=2, hidden=32, loss=0.5, accuracy=0.8, dataset="MUTAG", seed=0):
@@ -59,6 +61,15 @@ def test_settings_of_gibs_can_be_trained(method, epochs):
         and config.epochs == epochs
         and config.encoder.name == BOTTLENECKS[method]["encoder"]
     )
+
+
+@pytest.mark.parametrize("method", RELATED)
+def test_related_methods_differ_from_their_recipe_in_what_all_methods_share(method):
+    settings = method_config(method, 60)
+    config, usual = recipe(settings.pop("recipe"), **settings), recipe(RELATED[method], epochs=60)
+    assert type(config.classifier) is type(usual.classifier) and config.information == usual.information
+    assert (config.alpha, config.beta, config.mask) == (usual.alpha, usual.beta, usual.mask)
+    assert config.epochs == 60 and config.encoder.readout == "sum" and config.encoder.name == "gin"
 
 
 @pytest.mark.parametrize(

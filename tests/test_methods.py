@@ -48,6 +48,22 @@ def test_a_method_trains_saves_and_loads(method, motifs, tmp_path):
     assert any(row["mutual_information"] > 0 for row in trainer.history["steps"])
 
 
+@pytest.mark.parametrize("method", RECIPES)
+def test_random_numbers_come_from_the_seed_alone(method, motifs):
+    settings = dict(hidden_channels=4, num_layers=1, num_steps=1) if method == "gib" else dict(hidden_channels=4)
+
+    def weights(global_seed):
+        torch.manual_seed(global_seed)
+        trainer = GIBTrainer(recipe(method, epochs=3, max_restarts=0, **settings))
+        trainer.fit(motifs.train[:20], valid=motifs.valid, progress=False)
+        drawn = torch.rand(1)
+        torch.manual_seed(global_seed)
+        assert torch.equal(drawn, torch.rand(1)), "training drew from the global generator"
+        return torch.cat([each.flatten() for each in trainer.model.parameters()])
+
+    assert torch.equal(weights(1), weights(2))
+
+
 def test_two_networks_of_a_mask_are_saved_and_loaded(motifs, tmp_path):
     trainer = GIBTrainer(recipe("robust", epochs=12, **TINY)).fit(motifs.train, valid=motifs.valid, progress=False)
     trainer.save(tmp_path)

@@ -102,6 +102,7 @@ class Pooled(Part):
     slot: ClassVar[str] = "classifier"
     word: ClassVar[str] = "pooled"
     leak: ClassVar[str] = "the label can be predicted from the embedding of an empty subgraph"
+    draws: ClassVar[bool] = False  # whether its model draws random numbers in training, as one without this field may
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,7 @@ class Noisy(Pooled):
 
     word: ClassVar[str] = "noisy"
     leak: ClassVar[str] = "the noise has the mean of the graph's embeddings, from which the label can be predicted"
+    draws: ClassVar[bool] = True
     home: ClassVar[str] = "gib_nb.methods.vgib"
 
 # %% ../../nbs/31_parts.ipynb #af036616
@@ -136,6 +138,7 @@ class MaskedClassifier(Part, abstract=True):
 
     slot: ClassVar[str] = "classifier"
     leak: ClassVar[str] = "the label can be predicted from the node features alone: mask_features=True masks these too"
+    draws: ClassVar[bool] = False
     mask_features: bool = flag("multiply the node features by the mask, not only the messages", "mask_features")
 
 

@@ -122,7 +122,11 @@ class TrainState:
             self.model = build_model(config, train.spec, model).to(config.device)
         alone = any(phase.trains != "all" for phase in config.phases)
         self.draws = (
-            config.encoder.dropout > 0 or config.mask.sample or alone or callable(config.encoder.name)
+            config.encoder.dropout > 0
+            or config.mask.sample
+            or getattr(config.classifier, "draws", True)
+            or alone
+            or callable(config.encoder.name)
         )  # intercepting random operations costs time
         adam = lambda weights: torch.optim.Adam(
             weights, config.optim.lr, weight_decay=config.optim.weight_decay, fused=True
