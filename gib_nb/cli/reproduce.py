@@ -60,6 +60,14 @@ TABLES = {
     ),
     "atoms": Table("experiments.contributions", {"Lipophilicity": 6}, ("seeds", "max_explained"), 60, 5, 200),
     "ablation": Table("experiments.explainers", {"Mutagenicity": 15}, ("seeds",), 60, 3),
+    "recipe-choice": Table(
+        "experiments.recipe_choice",
+        {"motif": 1.5, "Mutagenicity": 5, "colored motif": 1.5},
+        ("methods", "seeds", "max_explained"),
+        90,
+        2,
+        200,
+    ),
     "audit": Table(
         "experiments.cheats", {"motif": 2, "Mutagenicity": 4}, ("methods", "seeds", "max_explained"), 90, 10, 150
     ),
@@ -84,6 +92,7 @@ tables, with published data from --data or GIB_NB_DATA:
   atoms            how well atom weights agree with known atomic contributions to logP: a GIB, integrated
                    gradients and GNNExplainer
   ablation         the two-stage GIB on Mutagenicity, complete and with one part left out at a time
+  recipe-choice    can variants of a recipe be compared without knowing the true edges?
   audit            trained models, and masks that are wrong on purpose: which of them does the audit detect?
   information-term every method with beta set to zero, and with beta varied over two orders of magnitude
 

@@ -55,7 +55,7 @@ RELATED = {
 }  # method → recipe
 METHODS = [*PLAIN, *BOTTLENECKS, *RELATED, "majority class"]
 
-
+# %% ../../nbs/53_classification.ipynb #cla00001
 def method_config(
     method: str,  # one of `METHODS`
     epochs: int,  # in all
