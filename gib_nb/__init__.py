@@ -49,8 +49,8 @@ _PUBLIC = {
         "Finetune",
         "Optim",
     ),
-    "train.config": ("GIBConfig", "configure"),
-    "train.recipes": ("recipe",),
+    "train.config": ("configure",),
+    "train.recipes": ("GIBConfig", "recipe"),  # which give the class its method `recipe`
     "train.callbacks": ("Callback",),
     "train.loggers": ("CSVLogger", "TensorBoardLogger"),
     "train.trainer": ("GIBTrainer",),

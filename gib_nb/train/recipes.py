@@ -97,3 +97,6 @@ def recipe(
 ) -> GIBConfig:
     "The configuration of a method by its name: gib, molecules, two_stage, robust, vgib, pgib or gsat; ValueError for an unknown one."
     return RECIPES[known_name(name, RECIPES)](**settings)
+
+
+GIBConfig.recipe = staticmethod(recipe)
