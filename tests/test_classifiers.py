@@ -577,7 +577,7 @@ def test_networks_without_edge_features_cannot_know(bonds):
     )
     assert trainer.score(bonds[100:]) < 0.7 and trainer.spec.edge_channels == 0
     assert [str(each.message) for each in said if "not used" in str(each.message)] == [
-        "not used: edge_attr (2 columns); the networks read x and edge_index; gine, gatv2 and gat read edge_attr"
+        "not used: edge_attr (2 columns); the networks read x and edge_index; gine, gatv2, and gat read edge_attr"
     ]
     bare = [Data(x=graph.x, edge_index=graph.edge_index) for graph in bonds]
     assert (trainer.predict(bare) == trainer.predict(bonds)).all()

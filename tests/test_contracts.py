@@ -729,7 +729,7 @@ def test_edge_features_are_named_once(trees):
             make().fit(graphs)
         said = [str(warning.message) for warning in caught if "not used" in str(warning.message)]
         assert said == [
-            "not used: edge_attr (4 columns), edge_weight; the networks read x and edge_index; gine, gatv2 and gat read edge_attr"
+            "not used: edge_attr (4 columns), edge_weight; the networks read x and edge_index; gine, gatv2, and gat read edge_attr"
         ]
 
 
@@ -807,5 +807,5 @@ def test_a_sweep_names_unused_fields_once(trees):
         warnings.simplefilter("always")
         sweep(grid(seed=[0, 1], **TINY), graphs, None, progress=False)
     assert [str(warning.message) for warning in caught if "not used" in str(warning.message)] == [
-        "not used: edge_attr (4 columns); the networks read x and edge_index; gine, gatv2 and gat read edge_attr"
+        "not used: edge_attr (4 columns); the networks read x and edge_index; gine, gatv2, and gat read edge_attr"
     ]

@@ -351,7 +351,7 @@ def test_a_split_by_column_gives_up_duplicates_with_a_reason(tmp_path):
         for row in data.source.rejected
     ] == [(62, True), (63, True)]
     with pytest.raises(
-        ValueError, match="split as random, scaffold or one of the columns smiles, label, part .got 'fold'"
+        ValueError, match="split as random, scaffold, or one of the columns smiles, label, part .got 'fold'"
     ):
         load_file(tmp_path / "a.csv", target="label", split="fold")
 

@@ -304,7 +304,7 @@ def test_parts_of_something_else_are_refused(model, source, tmp_path):
     for content in ("{}", "", json.dumps({"key": "other"})):
         (parts / "key.json").write_text(content)
         with pytest.raises(
-            ValueError, match="expected the parts of this file, model and version in .*out.parquet.parts"
+            ValueError, match="expected the parts of this file, model, and version in .*out.parquet.parts"
         ):
             screen(source, out, model, progress=False)
     assert not out.exists()
@@ -394,7 +394,7 @@ def test_from_the_shell(model, source, tmp_path, capsys):
         == 0
     )
     assert len(pandas.read_parquet(tmp_path / "out.parquet")) == 30
-    assert cli.main(["explain", "CCO", "--out", "x.parquet"]) == 2 and ".csv, .html or .svg" in capsys.readouterr().err
+    assert cli.main(["explain", "CCO", "--out", "x.parquet"]) == 2 and ".csv, .html, or .svg" in capsys.readouterr().err
 
 
 @pytest.mark.slow

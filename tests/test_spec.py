@@ -408,5 +408,5 @@ def test_the_warning_is_given_where_the_networks_cannot_take_it(encoder, used):
             "edge_attr" not in used,
             "edge_weight" not in used,
         )
-        hint = "" if "edge_attr" in used else "; gine, gatv2 and gat read edge_attr"
-        assert said.endswith(("x and edge_index" if not used else f"x, edge_index and {used[0]}") + hint)
+        hint = "" if "edge_attr" in used else "; gine, gatv2, and gat read edge_attr"
+        assert said.endswith(("x and edge_index" if not used else f"x, edge_index, and {used[0]}") + hint)

@@ -1,1 +1,1 @@
-"""Molecules: SMILES, fragments, properties and drawings."""
+"""Molecules: SMILES, fragments, properties, and drawings."""

@@ -5,7 +5,7 @@ import os
 import pathlib
 
 CHUNK = 1000  # molecules per task and per cache file
-SMALL = 2000  # up to this many: one process, no bar and no cache
+SMALL = 2000  # up to this many: one process, no bar, and no cache
 
 
 def featurize_molecules(

@@ -34,8 +34,8 @@ class PropertyOracle:
     `compute` gets every molecule in the normal form of `read_molecule`, so that it does not matter how it was written.
     """
 
-    name: str  # QED, DRD2, HLM or MLM
-    kind: str  # "exact", "published model" or "surrogate"; state it in every table and figure
+    name: str  # QED, DRD2, HLM, or MLM
+    kind: str  # "exact", "published model", or "surrogate"; state it in every table and figure
     unit: str
     compute: Callable  # list of Mol -> array [N]
     details: dict = dataclasses.field(default_factory=dict)  # for a surrogate: how it was fitted and how well
@@ -59,7 +59,7 @@ class PropertyOracle:
 
     @property
     def label(self) -> str:
-        "Name, kind and unit, for tables and axes."
+        "Name, kind, and unit, for tables and axes."
         return f"{self.name} ({self.kind}), {self.unit}"
 
     def __repr__(self):
@@ -95,7 +95,7 @@ def _folded_counts(molecules, size=2048):
 
 # %% ../../nbs/13_properties.ipynb #666441d4
 def _coupled(positive):
-    "libsvm's pairwise coupling (Wu, Lin and Weng, 2004) for two classes, [N] -> [N]."
+    "libsvm's pairwise coupling (Wu, Lin, and Weng, 2004) for two classes, [N] -> [N]."
     r = np.clip(positive, 1e-7, 1 - 1e-7)
     q = np.array([[r * r, -r * (1 - r)], [-r * (1 - r), (1 - r) ** 2]])
     p = np.full((2, len(r)), 0.5)

@@ -1,4 +1,4 @@
-"""Standard forms of a molecule: parent, InChIKey and scaffold"""
+"""Standard forms of a molecule: parent, InChIKey, and scaffold"""
 
 import functools
 

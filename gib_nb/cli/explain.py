@@ -105,7 +105,7 @@ def explain_command(args) -> int:
     many = args.smiles.lower().endswith(FILES)
     last = ".parquet" if many else ".svg"
     if suffix not in (None, ".csv", ".html", last):
-        raise argparse.ArgumentTypeError(f"expected --out with the ending .csv, .html or {last} (got {args.out})")
+        raise argparse.ArgumentTypeError(f"expected --out with the ending .csv, .html, or {last} (got {args.out})")
     if args.smiles_column is not None and not many:
         raise argparse.ArgumentTypeError(f"expected a file for --smiles (got the SMILES {args.smiles})")
     (check_file if many else check_smiles)(args)  # before a model is loaded in vain

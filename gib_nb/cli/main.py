@@ -1,4 +1,4 @@
-"""The program `gib-nb`: parser, warnings, errors and exit codes."""
+"""The program `gib-nb`: parser, warnings, errors, and exit codes."""
 
 import argparse
 import contextlib

@@ -1,6 +1,6 @@
 """An option for every setting of a model and its training, made from the metadata of the configuration.
 
-A setting that is added to a part in `gib_nb.train.parts` becomes an option automatically, with its help, default and choices.
+A setting that is added to a part in `gib_nb.train.parts` becomes an option automatically, with its help, default, and choices.
 """
 
 import argparse
@@ -86,7 +86,7 @@ def _optional(kind: type):
 
 
 def _values(option: Option) -> dict:
-    "Type, choices and placeholder of an option with a value."
+    "Type, choices, and placeholder of an option with a value."
     found = choices(option)
     words = "{" + ",".join(str(choice).lower() for choice in found) + "}" if found else None
     optional = option.default is None or found and None in found

@@ -81,16 +81,16 @@ TABLES = {
 EPILOG = """Before it starts, the command says how many trials are left and about how long they take.
 
 tables, with published data from --data or GIB_NB_DATA:
-  classification   as in the paper: poolings, plain networks and GIBs on ten folds of four data sets
+  classification   as in the paper: poolings, plain networks, and GIBs on ten folds of four data sets
   interpretation   as in the paper: how far the property of a fragment is from that of its molecule, against the
                    fraction of selected atoms
   denoising        as in the paper: which edges of MUTAG are real? 20 seeds
   explanation      a GIB and related methods, compared with PyG's GNNExplainer, PGExplainer, attention, integrated
-                   gradients and random edges, on motif graphs and on Mutagenicity
+                   gradients, and random edges, on motif graphs and on Mutagenicity
   own-data         eight data sets of molecules from files: a GIB, the same network without a bottleneck, a random
                    forest, a constant, and chemprop if it is installed
   atoms            how well atom weights agree with known atomic contributions to logP: a GIB, integrated
-                   gradients and GNNExplainer
+                   gradients, and GNNExplainer
   ablation         the two-stage GIB on Mutagenicity, complete and with one part left out at a time
   recipe-choice    can variants of a recipe be compared without knowing the true edges?
   audit            trained models, and masks that are wrong on purpose: which of them does the audit detect?
@@ -175,7 +175,7 @@ def add_table_options(parser, table: Table):
 
 
 def reproduce_command(args) -> int:
-    "Compute the missing trials, write TABLE.json and print the table; returns the exit code."
+    "Compute the missing trials, write TABLE.json, and print the table; returns the exit code."
     from gib_nb.experiments.sweep import round_json, run_trials
     from gib_nb.utils.files import environment, write_json
 
@@ -252,7 +252,7 @@ def trials_of(args, module, datasets: list[str]) -> list[dict]:
             raise ValueError(f"expected methods among {names} (got {', '.join(unknown)})")
         args.methods = args.methods and [known[method.lower()] for method in args.methods]
         more |= {"method": args.methods or list(module.METHODS)}
-    more |= getattr(module, "VARIED", {})  # settings that are combined with data sets, methods and seeds
+    more |= getattr(module, "VARIED", {})  # settings that are combined with data sets, methods, and seeds
     trials = grid(dataset=datasets, seed=list(range(args.seeds)), root=args.data, **more)
     plain = lambda method, epochs: {"epochs": epochs}
     method_config = getattr(module, "method_config", plain) if hasattr(args, "methods") else plain

@@ -15,7 +15,7 @@ with more values, the command computes only the missing trials.
 With --search N, the values of the settings define a space in which Optuna chooses N trials, one after the other.
 Two numbers are the ends of a range, which is logarithmic if both are > 0 and their ratio is 10 or more. Three or more
 numbers, or words, are choices. Trials are compared by --metric on validation graphs, never on test graphs. By default
-the metric is the validation loss, or only its classification part if alpha, beta or the losses that they weight are
+the metric is the validation loss, or only its classification part if alpha, beta, or the losses that they weight are
 searched. A trial that falls behind the median of the others is pruned. At the end, the command that trains the best
 settings is printed.
 

@@ -59,7 +59,7 @@ which gib-nb explain --model FOLDER and GIBTrainer.load(FOLDER) load.
 
 
 def help_text() -> str:
-    "The text after the options: data sets including registered ones, methods and examples."
+    "The text after the options: data sets including registered ones, methods, and examples."
     others = [name for name in dataset_names() if name not in EPILOG]
     return EPILOG.replace("{others}", f"  {', '.join(others)}\n" if others else "")
 
@@ -71,7 +71,7 @@ def add_parser(commands) -> list:
         help="train on your file or on a data set, and write a report",
         epilog=help_text(),
         usage="gib-nb train FILE|DATASET [options]",
-        description="Train a graph information bottleneck and write a folder with model, numbers and report.",
+        description="Train a graph information bottleneck and write a folder with model, numbers, and report.",
         **PLAIN,
     )
     parser.add_argument("dataset", metavar="FILE|DATASET", help="your file, or the name of a data set, see below")
@@ -143,7 +143,7 @@ def add_file_options(parser):
         "--split",
         default="random",
         metavar="{random,scaffold,COLUMN}",
-        help="random (stratified), by scaffold, or a column with train, valid and test (default: random)",
+        help="random (stratified), by scaffold, or a column with train, valid, and test (default: random)",
     )
     group.add_argument(
         "--standardize", action="store_true", help="take the largest fragment of each molecule, and neutralize it"
@@ -376,7 +376,7 @@ def train_run(
     args=None,  # of the command: progress, baselines
     compare: bool = True,  # with a random forest and the same network without a bottleneck, unless the arguments turn this off
 ) -> tuple:  # fitted `GIBTrainer`, metrics
-    "Train, or resume, and measure one split; writes model, configuration and history, and leaves the checkpoint."
+    "Train, or resume, and measure one split; writes model, configuration, and history, and leaves the checkpoint."
     from gib_nb.train.collapse import CollapseWarning
 
     if not len(data.test):
@@ -387,7 +387,8 @@ def train_run(
     more = {"checkpoint": folder / CHECKPOINT, "progress": progress, "callbacks": loggers(folder, args)}
     resumed = any((place / CHECKPOINT).is_file() for place in run_places(folder))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CollapseWarning)  # a collapse is in the metrics, in the table and in the report
+        # a collapse is in the metrics, in the table, and in the report
+        warnings.simplefilter("ignore", CollapseWarning)
         trainer.fit(data.train, valid=data.valid, **more)
     seconds = time.perf_counter() - start
     trainer.save(folder)
@@ -406,7 +407,7 @@ def train_run(
 def train_folds(data, config, folder: pathlib.Path, args) -> tuple:
     """Train every fold in a folder of its own, except for those that are done.
 
-    Returns trainer, data and metrics of the first fold, and the metrics of all."""
+    Returns trainer, data, and metrics of the first fold, and the metrics of all."""
     from gib_nb.train.ensemble import load_trainer
 
     folds, parts = [], data.folds(args.folds)

@@ -89,7 +89,7 @@ def _inside_grakel(name):
 
 # %% ../../nbs/22_download.ipynb #e9d7191b
 def _download(name):
-    "Download, check and store one data set; returns its place in the cache."
+    "Download, check, and store one data set; returns its place in the cache."
     from pooch import HTTPDownloader
 
     text = name in MOLECULE_NAMES

@@ -204,7 +204,7 @@ def write_rejected(
     path,  # of the CSV file to write
     table: MoleculeTable,
 ):
-    "Write the rows that could not be used, with columns line, text and reason."
+    "Write the rows that could not be used, with columns line, text, and reason."
     text = io.StringIO()
     csv.writer(text).writerows([Rejected._fields, *table.rejected])
     write_atomically(pathlib.Path(path), text.getvalue().encode())
@@ -213,12 +213,12 @@ def write_rejected(
 # graphs
 
 _SAVE = (
-    'save them as a list of PyG Data that hold only tensors, numbers and texts: torch.save([data, ...], "graphs.pt")'
+    'save them as a list of PyG Data that hold only tensors, numbers, and texts: torch.save([data, ...], "graphs.pt")'
 )
 
 
 def read_graphs(
-    path,  # .pt file with a list of Data, a Data, a Batch or the data of an InMemoryDataset; or a folder of such files
+    path,  # .pt file with a list of Data, a Data, a Batch, or the data of an InMemoryDataset; or a folder of such files
 ) -> list:  # of PyG Data
     "Read graphs without running code that a file may contain. ValueError for a file that cannot be read says how to save graphs."
     path = pathlib.Path(path)
@@ -274,7 +274,7 @@ def _separated(file, data, slices):
 
 
 def _load(file):
-    "The content of a file, if it consists of tensors, plain values and PyG's own classes."
+    "The content of a file, if it consists of tensors, plain values, and PyG's own classes."
     import pickle
 
     import torch

@@ -24,8 +24,8 @@ def load_file(
     smiles: str | int | None = None,  # column with the SMILES; None: detected
     target=None,  # column with the labels, or a list of several; None: detected
     *,
-    task: str = "auto",  # "classification", "regression" or "auto": by the labels
-    positive=None,  # which of two classes precision, F1 and average precision are about; None: the last in ascending order
+    task: str = "auto",  # "classification", "regression", or "auto": by the labels
+    positive=None,  # which of two classes precision, F1, and average precision are about; None: the last in ascending order
     split: str = "random",  # "random" (stratified), "scaffold", or the name of a column with train, valid, test
     seed: int = 0,  # of a random split
     standardize: bool = False,  # take the parent of each molecule: the largest fragment, neutral
@@ -40,7 +40,7 @@ def load_file(
         raise ValueError(f"expected task to be one of {', '.join(TASKS)} (got {task!r})")
     if not path.exists():
         raise FileNotFoundError(
-            f"expected a file, a folder or the name of a data set (got {path}, which does not exist)"
+            f"expected a file, a folder, or the name of a data set (got {path}, which does not exist)"
         )
     if is_graph_file(path):
         if positive is not None:
@@ -181,7 +181,7 @@ def _split_of(table: MoleculeTable, y: list, task: str, split: str, seed: int) -
         return split_indices(strata, *DEFAULT_SPLIT, seed, groups=table.keys)
     if split not in table.table.columns:
         known = ", ".join(map(str, table.table.columns))
-        raise ValueError(f"expected split as random, scaffold or one of the columns {known} (got {split!r})")
+        raise ValueError(f"expected split as random, scaffold, or one of the columns {known} (got {split!r})")
     return predefined_split(table.table[split])
 
 

@@ -58,7 +58,7 @@ def _labels_of(data) -> np.ndarray:
 
 def _check_split(split, size):
     if set(split) != {"train", "valid", "test"}:
-        raise ValueError(f"expected a split into train, valid and test (got {sorted(split)})")
+        raise ValueError(f"expected a split into train, valid, and test (got {sorted(split)})")
     used = np.concatenate([np.asarray(part, dtype=int) for part in split.values()])
     if len(np.unique(used)) < len(used) or (len(used) and not 0 <= used.min() <= used.max() < size):
         raise ValueError(f"expected split indices below {size}, each once (got an index twice or beyond)")
@@ -76,7 +76,7 @@ def _strata(data):
 # %% ../../nbs/19_graph_dataset.ipynb #75999672
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class GraphDataset:
-    "Graphs with their task and split. Indexing gives graphs; `train`, `valid` and `test` are lists of them."
+    "Graphs with their task and split. Indexing gives graphs; `train`, `valid`, and `test` are lists of them."
 
     name: str  # shown in tables
     graphs: Any  # list of `Data`, or a lazy data set with `labels`: x [n, d], edge_index [2, E], y [1]; if known, true edge_mask [E], node_mask [n]
@@ -157,7 +157,7 @@ def make_dataset(
     graphs,  # PyG `Data` with y [1]; with x in all or in none
     shares: tuple = DEFAULT_SPLIT,  # fractions for training and validation; the rest is the test set
     seed: int = 0,  # seed of the split
-    task: str | None = None,  # "classification", "regression" or None: from the type of y
+    task: str | None = None,  # "classification", "regression", or None: from the type of y
     classes: tuple | None = None,  # names of the class numbers in y
     targets: tuple | None = None,  # names of several targets, whose labels are in y [1, T], NaN where one is missing
 ) -> GraphDataset:  # validated, with features and a split

@@ -1,4 +1,4 @@
-"""Labels as users provide them: class numbers, words, booleans or values; one for each graph, or several of which some are missing."""
+"""Labels as users provide them: class numbers, words, booleans, or values; one for each graph, or several of which some are missing."""
 
 import warnings
 from typing import NamedTuple
@@ -195,7 +195,7 @@ def _rows(y: np.ndarray) -> list:
 
 
 def balanced_weights(
-    y: torch.Tensor,  # [N] class numbers, or [N, T] of 0, 1 and NaN
+    y: torch.Tensor,  # [N] class numbers, or [N, T] of 0, 1, and NaN
     num_classes: int,
 ) -> np.ndarray:  # [C], or [T, 2]
     "The weight of each class, N / (C · its number of graphs), as in scikit-learn; 1 for a class that does not occur."

@@ -260,7 +260,7 @@ def smiles_column(
 
 
 def smiles_lines(
-    path,  # .smi, .smiles or .txt: a list; .csv, .tsv or .tab: a table with , ; tab or |; each also with .gz at the end
+    path,  # .smi, .smiles, or .txt: a list; .csv, .tsv, or .tab: a table with , ; tab or |; each also with .gz at the end
     column: str | int | None = None,  # name of the column with the SMILES, or its number from 1; None: detected
 ):  # iterator of str
     "The SMILES of each record of a file, or an empty text if there is none; a first record with column names is left out. ValueError as in `smiles_column`."

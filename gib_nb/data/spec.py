@@ -162,7 +162,7 @@ def _r2(found: torch.Tensor, true: torch.Tensor) -> float:
 # %% ../../nbs/18_spec.ipynb #58ae299b
 @patch
 def outputs_of(self: DataSpec, labels) -> np.ndarray:
-    "The output number [N] of each label, −1 for one that did not occur in training; with several targets, 0, 1 or NaN [N, T]."
+    "The output number [N] of each label, −1 for one that did not occur in training; with several targets, 0, 1, or NaN [N, T]."
     labels = np.asarray(labels)
     if self.targets is not None:
         low, high = self.labels.tolist()
@@ -226,7 +226,7 @@ def prepare(
     first: int = 0,  # number of the first graph in an error, if these are a part of a list
     prior: str | None = None,  # "nodes" or "edges": include the graphs' own `prior`, which all have or none has
 ) -> PreparedGraphs:
-    "Check graphs and convert them to this format. A ValueError names the graph, the field, the expected value and the value found."
+    "Check graphs and convert them to this format. A ValueError names the graph, the field, the expected value, and the value found."
     names = {"classes": None, "class_weight": None}  # specs that differ only in these need the same graphs
     if isinstance(graphs, PreparedGraphs) and dataclasses.replace(graphs.spec, **names) == dataclasses.replace(
         self, **names
@@ -298,7 +298,7 @@ def edge_values(
     number: int,  # of the graph, in an error
     columns: int = 0,  # number of columns k of edge_attr
 ) -> torch.Tensor:  # [E, k] or [E], in single precision
-    "One edge field of a graph; ValueError if it is missing, of another shape or not finite."
+    "One edge field of a graph; ValueError if it is missing, of another shape, or not finite."
     values, edges = graph.get(field), graph.edge_index.size(1)
     shape = [edges, columns] if field == "edge_attr" else [edges]
     if not edges and (values is None or isinstance(values, torch.Tensor) and not values.numel()):
@@ -396,7 +396,7 @@ def prepare_training(
 
 
 def label_names(graphs) -> dict:
-    "The classes, targets and task that a data set declares; None for other graphs."
+    "The classes, targets, and task that a data set declares; None for other graphs."
     return {name: getattr(graphs, name, None) for name in ("classes", "targets", "task")}
 
 

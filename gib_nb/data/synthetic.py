@@ -64,12 +64,12 @@ def spurious_motif_dataset(
     follow: float = 0.9,  # fraction of training and validation graphs whose background matches the label
     test_follow: float = 0.5,  # the same for test graphs; at one half, the background is uninformative
     base_nodes: int = 20,  # nodes of the background, an even number
-    seed: int = 0,  # seed of the graphs; training, validation and test graphs follow each other
+    seed: int = 0,  # seed of the graphs; training, validation, and test graphs follow each other
 ) -> GraphDataset:  # as `motif_dataset`, split 60/20/20
     "A house (class 0) or a five-ring (class 1) on a tree or a ladder; in most training graphs, the tree goes with the house."
     if not (0 <= follow <= 1 and 0 <= test_follow <= 1) or base_nodes < 4 or base_nodes % 2:
         raise ValueError(
-            f"expected fractions between 0 and 1 and an even number of base nodes from 4 (got {follow}, {test_follow} and {base_nodes})"
+            f"expected fractions between 0 and 1 and an even number of base nodes from 4 (got {follow}, {test_follow}, and {base_nodes})"
         )
     cuts, features, graphs = [round(0.6 * num_graphs), round(0.8 * num_graphs)], DegreeFeatures(9), []
     for i in range(num_graphs):

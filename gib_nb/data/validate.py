@@ -19,13 +19,13 @@ from torch_geometric.utils import to_undirected
 
 # %% ../../nbs/16_validate.ipynb #353340ad
 def iter_graphs(
-    graphs,  # a PyG `Data`, `Batch`, data set or `DataLoader`, or any iterable of graphs and batches
+    graphs,  # a PyG `Data`, `Batch`, data set, or `DataLoader`, or any iterable of graphs and batches
 ):  # iterator over `Data`
     "Every single graph, in order; TypeError for an object without graphs, ValueError for a batch that was not made from graphs."
     if isinstance(graphs, str) or not (
         isinstance(graphs, Data) or hasattr(graphs, "__iter__") or hasattr(graphs, "__getitem__")
     ):
-        raise TypeError(f"expected graphs: a Data, a list, a data set or a DataLoader (got {type(graphs).__name__})")
+        raise TypeError(f"expected graphs: a Data, a list, a data set, or a DataLoader (got {type(graphs).__name__})")
     for item in [graphs] if isinstance(graphs, Data) else graphs:
         if not isinstance(item, Batch):
             yield item
@@ -164,11 +164,11 @@ def _check_regression(graphs):
 # %% ../../nbs/16_validate.ipynb #49fc432b
 def validate_graphs(
     graphs,  # PyG `Data`, each with edge_index [2, E] and y [1], and with x [n, d] in all or in none
-    task: str | None = None,  # "classification", "regression" or None: integer labels mean classification
+    task: str | None = None,  # "classification", "regression", or None: integer labels mean classification
     labels: bool = True,  # False for graphs to predict: y is not checked, and the format has no task
     first: int = 0,  # number of the first graph in an error, if these are a part of a list
 ) -> GraphFormat:  # task, number of classes and of features
-    "Check a list of graphs; a ValueError names the first invalid graph, the field, the expected value and the value found."
+    "Check a list of graphs; a ValueError names the first invalid graph, the field, the expected value, and the value found."
     graphs = list(graphs)
     if task not in (None, "classification", "regression"):
         raise ValueError(f"expected task 'classification' or 'regression' (got {task!r})")
@@ -217,8 +217,8 @@ def warn_of_unused_fields(
     if found:
         named = ", ".join(f"{name} ({shape[0]} columns)" if shape else name for name, shape in found.items())
         *read, last = "x", "edge_index", *used
-        hint = "; gine, gatv2 and gat read edge_attr" if "edge_attr" in found else ""
-        text = f"not used: {named}; the networks read {', '.join(read)} and {last}{hint}"
+        hint = "; gine, gatv2, and gat read edge_attr" if "edge_attr" in found else ""
+        text = f"not used: {named}; the networks read {', '.join(read)}{',' * (len(read) > 1)} and {last}{hint}"
         warnings.warn(text, UserWarning, stacklevel=3)
 
 # %% ../../nbs/16_validate.ipynb #6d0f313f

@@ -1,4 +1,4 @@
-"""Exercises that say what is wrong with an answer: `check`, `ask`, `guess` and `solution`."""
+"""Exercises that say what is wrong with an answer: `check`, `ask`, `guess`, and `solution`."""
 
 from .base import ask, check, exercises_of, guess, solution
 

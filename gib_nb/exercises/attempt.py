@@ -1,4 +1,4 @@
-"""Run code that may not end: in a thread of its own, with limits on time, memory and output.
+"""Run code that may not end: in a thread of its own, with limits on time, memory, and output.
 
 The waiting thread raises an exception *in that thread* once a limit is reached. This works from any thread and on every operating system. It cannot interrupt a single
 call into C, such as `time.sleep(1000)`; such a thread is left running, and the message says so.

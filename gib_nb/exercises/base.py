@@ -427,7 +427,7 @@ def _question_widget(question: Question):
         )
     else:
         field_ = ipywidgets.Text(
-            placeholder=f"a number, such as 0.5, 1/2 or log 2{question.unit and ', in ' + question.unit}; then press Enter",
+            placeholder=f"a number, such as 0.5, 1/2, or log 2{question.unit and ', in ' + question.unit}; then press Enter",
             continuous_update=False,
             layout={"width": "32em"},
         )

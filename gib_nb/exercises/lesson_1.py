@@ -385,7 +385,7 @@ ZERO = Question(
     "Zero information is equivalent to independence, whatever kind of variables they are.",
     replies={
         "a": "They may have any distributions. Toss two coins with different biases.",
-        "b": "Correlation measures only linear dependence. Let X be −1, 0 or 1, all equally likely, and Y = X²: they are uncorrelated, and yet X determines Y.",
+        "b": "Correlation measures only linear dependence. Let X be −1, 0, or 1, all equally likely, and Y = X²: they are uncorrelated, and yet X determines Y.",
         "d": "If Y were certain, H(Y) would be zero, and so would I. But the converse does not hold: toss two fair coins.",
     },
     choices={

@@ -362,11 +362,11 @@ NOTHING = Question(
     "which_baseline",
     "A GIB selects a subgraph and has an accuracy of 0.75. Which value should you compare it with to learn whether the *bottleneck* had an effect?",
     "d",
-    "The backbone, the readout and the training are the same, and only the weight of the information term is 0. The difference is the effect of the bottleneck.",
+    "The backbone, the readout, and the training are the same, and only the weight of the information term is 0. The difference is the effect of the bottleneck.",
     replies={
         "a": "It shows whether anything was learned at all. That is necessary, but not enough.",
-        "b": "It shows what the edges add. A graph network without a bottleneck may gain as much from them.",
-        "c": "The data, the folds and the implementation may differ from yours, and the difference in accuracy may come from any of them.",
+        "b": "It shows what the edges add. A graph neural network without a bottleneck may gain as much from them.",
+        "c": "The data, the folds, and the implementation may differ from yours, and the difference in accuracy may come from any of them.",
     },
     choices={
         "a": "the majority class",

@@ -311,6 +311,6 @@ GUESSES = (
         3,
         "which_curve",
         "As T grows, which curve will turn down again: the one of the training pairs (in-sample) or the one of fresh pairs (held-out)? And on which side?",
-        "The held-out curve, on the left. There the fresh pairs reach 0.1 after a dozen steps, fall below 0 at 40 and end at −10 at 500, while the training pairs climb to 6.7. With the bank nothing turns down: fresh pairs stay at 0.6, and the training pairs end at 1.1. The exact value is 1.0. So the bank makes late stopping harmless, but 0.4 nats are not found. With the sign channel there is nothing to memorize.",
+        "The held-out curve, on the left. There the fresh pairs reach 0.1 after a dozen steps, fall below 0 at 40, and end at −10 at 500, while the training pairs climb to 6.7. With the bank nothing turns down: fresh pairs stay at 0.6, and the training pairs end at 1.1. The exact value is 1.0. So the bank makes late stopping harmless, but 0.4 nats are not found. With the sign channel there is nothing to memorize.",
     ),
 )

@@ -232,7 +232,7 @@ def one_row(S, edge_index):
 
 # %% ../../nbs/exercises/lesson_6.ipynb #ffb7170e
 def differences_added(S, edge_index):
-    "You add the absolute differences. The Frobenius norm squares them, adds up and takes the root."
+    "You add the absolute differences. The Frobenius norm squares them, adds up, and takes the root."
     return np.abs(row_normalize(edge_table(S, edge_index)) - np.eye(2)).sum()
 
 

@@ -1,7 +1,7 @@
 """Numbers as people type them: −½, 50%, log 128, .95²⁰.
 
 `spelled` translates the notation of formulas into that of Python, and refuses a text that could mean two numbers. The result is parsed by Python and evaluated
-node by node: only numbers, a few names and a few operations are allowed. Nothing that was typed is executed.
+node by node: only numbers, a few names, and a few operations are allowed. Nothing that was typed is executed.
 """
 
 import ast
@@ -57,7 +57,7 @@ OPERATIONS = {
     ast.UAdd: operator.pos,
 }
 FORMS = (
-    "Numbers can be written as 0.5, 0,5, 1e-3, 50%, 7/3, log 128, ln(10), log2(8), log10(2), exp(1), sqrt(2), pi or e, "
+    "Numbers can be written as 0.5, 0,5, 1e-3, 50%, 7/3, log 128, ln(10), log2(8), log10(2), exp(1), sqrt(2), pi, or e, "
     "with + - * / ** and parentheses. log is the natural logarithm."
 )
 

@@ -104,7 +104,7 @@ def audit_trial(
     max_explained: int = 150,  # graphs, of the test and validation parts
     root=None,  # folder with published data
     **settings,  # of the recipe
-) -> dict:  # "honest" and each of `CHEATS` → verdict, differences and fidelity
+) -> dict:  # "honest" and each of `CHEATS` → verdict, differences, and fidelity
     "Train a model, and audit it and its cheats."
     data, start = explanation_data(dataset, seed, root), time.process_time()
     with warnings.catch_warnings():

@@ -146,7 +146,7 @@ SEEDS = {"MUTAG": 3}  # data set → seeds of every trial, where there are more 
 
 
 def _sizes_and_seeds(dataset, method, layers, hidden, seeds):
-    "Combinations of depth, width and seed; None for the defaults of the data set."
+    "Combinations of depth, width, and seed; None for the defaults of the data set."
     if method == "majority class":
         return [(1, 1, 0)]
     depths, widths = SIZES.get(dataset, OTHER_SIZES)

@@ -283,7 +283,7 @@ def _gib_scores(data, lines, real, seed, settings):
 def denoising_trial(
     dataset: str = "MUTAG",  # as in `load_dataset`
     method: str = "GCN+GIB",  # one of `METHODS`
-    seed: int = 0,  # of noise, split and weights
+    seed: int = 0,  # of noise, split, and weights
     root=None,  # folder with published data
     **settings,  # as from `method_config`
 ) -> dict:  # `edge_scores` where the method selects edges, accuracy where it classifies, "examples" of GIBs, seconds

@@ -60,9 +60,9 @@ _SETS = {
 
 
 def graphs_of(
-    dataset: str,  # "motif", "spurious motif", "colored motif" or "Mutagenicity"
+    dataset: str,  # "motif", "spurious motif", "colored motif", or "Mutagenicity"
     seed: int = 0,  # of graphs and split
-    size: int = 600,  # graphs for training, validation and the first test
+    size: int = 600,  # graphs for training, validation, and the first test
     root=None,  # folder with published data
 ) -> Graphs:
     "Graphs with a known true subgraph, and a second test set."
@@ -79,7 +79,7 @@ def information_term_trial(
     dataset: str = "motif",  # as in `graphs_of`
     method: str = "gib",  # one of `METHODS`
     weight: float = 1.0,  # times the β of the recipe
-    seed: int = 0,  # of graphs, split and weights
+    seed: int = 0,  # of graphs, split, and weights
     size: int = 600,
     root=None,  # folder with published data
     **settings,  # of the recipe

@@ -349,7 +349,7 @@ def interpretation_trial(
     root=None,  # folder with published data
     **settings,  # as from `method_config`
 ) -> dict:  # `fragment_scores` of the method's own choice, its "bias_vs_size", R² of the network, a few "examples", oracle, seconds
-    "Train one method, cut fragments of test molecules and score them: molecule and fragment by the same oracle."
+    "Train one method, cut fragments of test molecules, and score them: molecule and fragment by the same oracle."
     if method not in METHODS:
         raise ValueError(f"expected a method among {', '.join(METHODS)} (got {method})")
     data, start = _data(dataset, root, max_graphs), time.perf_counter()

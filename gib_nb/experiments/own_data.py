@@ -279,7 +279,7 @@ def _chemprop(data, dataset, seed, epochs, settings):
 
 # %% ../../nbs/58_own_data.ipynb #b7de687d
 def _as_table(data):
-    "SMILES, labels and parts of all molecules that are in a part, in their order, and the names of the labels."
+    "SMILES, labels, and parts of all molecules that are in a part, in their order, and the names of the labels."
     import pandas as pd
 
     labels = data.labels if data.targets is not None else data.labels[:, None]

@@ -91,7 +91,7 @@ def shard_table(
     trainer,  # as in `explain_molecules`
     threshold: float | None = None,
 ):  # pyarrow Table: line, smiles, prediction, fragment, fragment_fraction, components, weights of all atoms, reason, fingerprint of the model
-    "A row for each record; without an explanation, all columns but line, SMILES and reason are null."
+    "A row for each record; without an explanation, all columns but line, SMILES, and reason are null."
     import pyarrow
 
     rows = []
@@ -136,7 +136,7 @@ def _prepare_folder(folder, key):
 
     if any(folder.glob("*.parquet")) and _key_in(folder) != key:
         raise ValueError(
-            f"expected the parts of this file, model and version in {folder} (got others); delete the folder, or write to another file"
+            f"expected the parts of this file, model, and version in {folder} (got others); delete the folder, or write to another file"
         )
     write_atomically(folder / "key.json", json.dumps({"key": key}).encode())
 

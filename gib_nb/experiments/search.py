@@ -74,7 +74,7 @@ def parse_space(
     space: dict,  # setting → a value, or a list: two numbers are the ends of a range, anything else choices
 ) -> tuple[dict, dict[str, Range | Choices]]:  # settings that are fixed, and those that are searched
     """The fixed and the searched settings. A range is logarithmic if both ends are > 0 and their ratio is ≥ 10.
-    ValueError for a setting without values, for several seeds, folds, metrics or devices, and if nothing is left to search."""
+    ValueError for a setting without values, for several seeds, folds, metrics, or devices, and if nothing is left to search."""
     fixed, axes, known = {}, {}, options()
     for name, given in space.items():
         values = _choices(given)
@@ -203,7 +203,7 @@ class _Search:
         return {"dataset": self.name} | self.settings_of(self.fixed | chosen)
 
     def make_study(self, pruner):
-        "The study of this space, data and code, continued from the folder if it is there."
+        "The study of this space, data, and code, continued from the folder if it is there."
         optuna, storage = self.optuna, None
         if self.folder is not None:
             from optuna.storages.journal import JournalFileBackend
@@ -273,9 +273,9 @@ def search(
     compute: bool = True,  # False: only what is in the folder
     pruner=None,  # of Optuna; None: `MedianPruner()`
     root=None,  # folder with published data
-):  # pandas DataFrame: a row for each trial as from `sweep`, with its "trial", "state" and "objective"; attrs["objective"] is the name of the objective
+):  # pandas DataFrame: a row for each trial as from `sweep`, with its "trial", "state", and "objective"; attrs["objective"] is the name of the objective
     """Search a space of settings by the results of trials on validation graphs; test graphs are measured but not used to choose.
-    The state of a trial is complete, pruned or failed; the next call tries only failed ones again. After an interruption, the
+    The state of a trial is complete, pruned, or failed; the next call tries only failed ones again. After an interruption, the
     same call continues. OSError without Optuna; ValueError for an invalid space, before anything is trained."""
     from tqdm.auto import tqdm
 

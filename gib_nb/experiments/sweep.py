@@ -25,7 +25,7 @@ from ..utils.migrate import migrate
 
 # %% ../../nbs/51_sweep.ipynb #ae2769aa
 def _choices(value):
-    "The values of an axis in plain Python: those of a list, an array, a table column or an iterator, or else the one value that was given."
+    "The values of an axis in plain Python: those of a list, an array, a table column, or an iterator, or else the one value that was given."
     if hasattr(value, "tolist"):  # NumPy's and pandas' numbers too
         value = value.tolist()
     if isinstance(value, (list, tuple, range, set, frozenset)) or hasattr(value, "__next__"):
@@ -98,7 +98,7 @@ def trial_key(
     settings: dict,  # plain JSON values
     data: str = "",  # what identifies the data, such as their hash
 ) -> str:  # 16 hexadecimal digits
-    "A hash of what identifies a trial: its code, settings and data; ValueError for settings that JSON cannot hold."
+    "A hash of what identifies a trial: its code, settings, and data; ValueError for settings that JSON cannot hold."
     inside = trial.__module__.partition(".")[0] == "gib_nb"
     code = code_version(trial.__module__) if inside else [inspect.getsource(trial), code_version("gib_nb")]
     try:

@@ -19,7 +19,7 @@ from ..train.predictions import SubgraphExplanation
 
 # %% ../../nbs/44_attention.ipynb #c0b3163a
 class TopKAttentionExplainer:
-    "Subgraphs of the nodes with the largest attention in a fitted `ClassifierTrainer`: Att05, Att07 or another ratio."
+    "Subgraphs of the nodes with the largest attention in a fitted `ClassifierTrainer`: Att05, Att07, or another ratio."
 
     def __init__(
         self,

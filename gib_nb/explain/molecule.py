@@ -194,7 +194,7 @@ class MoleculeExplanation:
     components: int  # number of connected components of the subgraph
     fragment: object  # `Fragment` of the largest component, or the reason why there is none
     prediction: Any  # value, or label, that the model predicts from the subgraph; a list for several targets
-    oracle: str | None = None  # name, kind and unit of the property, if it can be computed
+    oracle: str | None = None  # name, kind, and unit of the property, if it can be computed
     value: float | None = None  # of the molecule
     fragment_value: float | None = None  # of the fragment
     model: ModelCard | None = None  # the model and its scores
@@ -293,7 +293,7 @@ def worth_rows(
 
 # %% ../../nbs/45_explain_molecule.ipynb #67ec58fb
 def _summary_text(e):
-    "Prediction, fragment, values and verdict, one per line."
+    "Prediction, fragment, values, and verdict, one per line."
     if e.fragment.smiles is None:
         found = (
             f"fragment    none: {e.fragment.reason} (largest weight {max(e.weights):.2f}, threshold {e.threshold:g})"
@@ -419,7 +419,7 @@ def explain_smiles(
     trainer=None,  # `GIBTrainer` fitted on molecules; None: `shipped_model(property)`
     oracle=None,  # `PropertyOracle` or its name, for the values; None: that of the shipped model, and with a trainer no values
     threshold: float | None = None,  # atoms above it are in the subgraph; None: that of the trainer
-    property: str | None = None,  # of the shipped model: QED, DRD2, HLM or MLM; None: that of the oracle, or QED
+    property: str | None = None,  # of the shipped model: QED, DRD2, HLM, or MLM; None: that of the oracle, or QED
 ) -> MoleculeExplanation:
     "Which atoms of a molecule carry the property that a model predicts; ValueError for text that is not a molecule, and for a property without a shipped model."
     from gib_nb.chem.properties import property_oracle

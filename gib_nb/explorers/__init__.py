@@ -1,4 +1,4 @@
-"""Explorers: sliders, figures and training, in a notebook, in a browser page, and as one HTML file.
+"""Explorers: sliders, figures, and training, in a notebook, in a browser page, and as one HTML file.
 
 `registry` lists them. Each is fetched from its module when it is first used.
 """

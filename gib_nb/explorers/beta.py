@@ -100,7 +100,7 @@ def shown_graphs(name: str, root=None) -> list:  # six PyG `Data`
 
 # %% ../../nbs/explorers/beta.ipynb #6f9026ac
 def picture(graph, name: str, number: int) -> dict:
-    "Edges, positions, atom symbols, true nodes, label and title of a graph, as plain numbers and text."
+    "Edges, positions, atom symbols, true nodes, label, and title of a graph, as plain numbers and text."
     from gib_nb.report.figures import graph_layout
 
     edges = [[i, j] for i, j in graph.edge_index.T.tolist() if i < j]
@@ -177,7 +177,7 @@ MEASURES = (
 def build_sweep(
     betas=BETAS, seeds=SEEDS, tasks=tuple(TASKS), root=None, jobs=1, progress=True, folder=None, **settings
 ) -> dict:
-    "The content of the asset: config, and for each task pictures, measures [β][seed], probabilities [β][seed][graph][node] and predictions."
+    "The content of the asset: config, and for each task pictures, measures [β][seed], probabilities [β][seed][graph][node], and predictions."
     trials = grid(task=list(tasks), beta=list(betas), seed=list(seeds), root=root, **settings)
     rows = require_success(run_trials(beta_trial, trials, folder, jobs, progress))
     content = {"config": CONFIG | settings, "betas": list(betas), "seeds": list(seeds), "tasks": {}}
@@ -442,7 +442,7 @@ _CONTROLS = (
 
 # %% ../../nbs/explorers/beta.ipynb #7854226d
 class BetaExplorer(Explorer):
-    "Selected subgraph, prediction and information at each β, on three data sets, from a shipped sweep over β and seeds."
+    "Selected subgraph, prediction, and information at each β, on three data sets, from a shipped sweep over β and seeds."
 
     title = "β, the weight of the information term"
     hint = "The panels show models that were trained at each β. Move β and find the value at which the score falls to that of a constant prediction (dashed). On molecules, the selected subgraph shrinks well before that."

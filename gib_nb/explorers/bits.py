@@ -21,7 +21,7 @@ TWENTIETHS = tuple(k / 20 for k in range(21))
 
 
 def table(sent: float, wrong_zero: float, wrong_one: float) -> np.ndarray:  # p(x, y)
-    "P(X=1), P(Y=1|X=0) and P(Y=0|X=1) → the joint table, X in the rows."
+    "P(X=1), P(Y=1|X=0), and P(Y=0|X=1) → the joint table, X in the rows."
     return np.array([[1 - sent], [sent]]) * np.array([[1 - wrong_zero, wrong_zero], [wrong_one, 1 - wrong_one]])
 
 

@@ -79,7 +79,7 @@ def build_runs(
 
 # %% ../../nbs/explorers/case_study.ipynb #53451d61
 def with_truth(run: dict, epochs: list) -> dict:
-    "A run with its epochs, I(X;Y) and dI/dσ² at each σ²."
+    "A run with its epochs, I(X;Y), and dI/dσ² at each σ²."
     variance = np.array(run["variance"])
     return run | {
         "epoch": list(epochs),
@@ -104,7 +104,7 @@ LOWEST = -0.3  # nats, the lower end of the axis
 
 # %% ../../nbs/explorers/case_study.ipynb #64cef524
 def information_panel(run: dict, last: int, epoch: int | None = None):  # plotly figure
-    "L_MI, plug-in and exact information against the epoch, in nats; the red line marks the current epoch."
+    "L_MI, plug-in, and exact information against the epoch, in nats; the red line marks the current epoch."
     curve = lambda name, title, **style: dict(
         type="scatter",
         x=run["epoch"],
@@ -330,7 +330,7 @@ _CONTROLS = (
 
 # %% ../../nbs/explorers/case_study.ipynb #c32c77f2
 class CaseStudyExplorer(Explorer):
-    'The paper\'s case study for several values of the initial σ², T, samples and estimator, with one epoch in detail. For a page: to_html(over=("epoch", "inner_steps")).'
+    'The paper\'s case study for several values of the initial σ², T, samples, and estimator, with one epoch in detail. For a page: to_html(over=("epoch", "inner_steps")).'
 
     title = "The case study: minimizing an estimate of information"
     hint = "Each run raises the noise of a channel so that an estimate of the information falls. Move T. With many inner steps all three curves of information fall together. Move *epoch* to see the two peaks of Y merge. With few, L_MI may rise while the exact information falls."
@@ -344,7 +344,7 @@ class CaseStudyExplorer(Explorer):
 
     @property
     def run(self) -> dict:
-        "The current run: epoch, variance, L_MI, plug_in, exact, critic_gap, gradient and exact_gradient, as lists."
+        "The current run: epoch, variance, L_MI, plug_in, exact, critic_gap, gradient, and exact_gradient, as lists."
         return shipped_run(run_key(self.variance, self.inner_steps, self.samples, self.estimator))
 
 # %% ../../nbs/explorers/case_study.ipynb #a7c8b033

@@ -106,7 +106,7 @@ def _extended(labels, mask) -> np.ndarray:
 
 # %% ../../nbs/explorers/cheating.ipynb #cht00023
 def _cut_scores(labels, mask) -> dict[str, float]:
-    "Necessity, sufficiency and extension of masks [N, 7]: how often the original model changes its prediction, for the masks and for random ones of the same size."
+    "Necessity, sufficiency, and extension of masks [N, 7]: how often the original model changes its prediction, for the masks and for random ones of the same size."
     found = {
         "necessity": _changed(labels, ~mask),
         "sufficiency": _changed(labels, mask),
@@ -198,7 +198,7 @@ def fidelity_figure(scores, honest):
 
 
 def information_figure(scores):
-    "Information about the label in the selection, in the mask alone and in the content."
+    "Information about the label in the selection, in the mask alone, and in the content."
     names = {"I(Y;selection)": "selection", "I(Y;mask)": "mask alone", "I(Y;content)": "content"}
     trace = dict(
         type="bar",
@@ -224,7 +224,9 @@ def notice_table(scores, honest) -> str:  # HTML
         f'<tr><td>{name}: {WORDS[name]}</td><td style="color:{RED if seen else GRAY}">{"detects it" if seen else "detects nothing"}</td></tr>'
         for name, seen in notices(scores, honest).items()
     )
-    rule = "Necessity, sufficiency and extension detect a mask that does no better than a random mask of the same size."
+    rule = (
+        "Necessity, sufficiency, and extension detect a mask that does no better than a random mask of the same size."
+    )
     return f'<table class="gib-table"><tr><th>test</th><th></th></tr>{lines}</table><div class="gib-note">{rule}</div>'
 
 # %% ../../nbs/explorers/cheating.ipynb #cht00039

@@ -57,7 +57,7 @@ def assignments() -> np.ndarray:  # [64, softness, 6]
 # %% ../../nbs/explorers/connectivity.ipynb #ca5904ca
 @functools.cache
 def all_choices(name: str) -> dict:
-    "SᵀAS, its rows divided by their sums, both losses, −∂L_con/∂p of each node and the number of connected components, each [64, softness, …], of a graph from `GRAPHS`."
+    "SᵀAS, its rows divided by their sums, both losses, −∂L_con/∂p of each node, and the number of connected components, each [64, softness, …], of a graph from `GRAPHS`."
     import torch
 
     from gib_nb.nn.connectivity import connectivity_loss, connectivity_matrix, num_connected_components, row_normalize

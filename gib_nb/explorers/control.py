@@ -1,4 +1,4 @@
-"""A value that a user may change: one record says everything about a slider, a menu, a switch or a text field."""
+"""A value that a user may change: one record says everything about a slider, a menu, a switch, or a text field."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ class Control:
     label: str  # short words beside it
     options: tuple = ()  # the values, in order; a text has none
     default: object = None  # None: the first option
-    kind: str = "slider"  # "slider", "dropdown", "toggle" or "text"
+    kind: str = "slider"  # "slider", "dropdown", "toggle", or "text"
     format: Callable = str  # value -> what is shown
     help: str = ""  # a sentence, shown on hovering
 
     def __post_init__(self):
         if self.kind not in ("slider", "dropdown", "toggle", "text"):
             raise ValueError(
-                f'expected kind "slider", "dropdown", "toggle" or "text" of {self.name} (got {self.kind!r})'
+                f'expected kind "slider", "dropdown", "toggle", or "text" of {self.name} (got {self.kind!r})'
             )
         if self.kind == "toggle" and not self.options:
             object.__setattr__(self, "options", (False, True))

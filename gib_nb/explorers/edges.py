@@ -224,7 +224,7 @@ _CONTROLS = (
         "noise",
         SEEDS,
         format=lambda seed: str(seed + 1),
-        help="Change the random edges, the split and the initial weights.",
+        help="Change the random edges, the split, and the initial weights.",
     ),
 )
 
@@ -245,7 +245,7 @@ class EdgesExplorer(Explorer):
         return self.data["runs"][str(self.seed)]
 
     def judgment(self, method: str) -> dict:
-        "Precision, recall and ROC-AUC of a method under the current noise."
+        "Precision, recall, and ROC-AUC of a method under the current noise."
         return judgment(self.run["values"][method], self.run["real"])
 
     @property

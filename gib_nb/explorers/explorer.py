@@ -27,7 +27,7 @@ def shipped_result(name: str) -> dict:  # shared, not to be changed
 
 
 class Explorer:
-    "Values that can be moved, and pictures that follow. Subclasses give `title`, `controls`, `layout` and the panels."
+    "Values that can be moved, and pictures that follow. Subclasses give `title`, `controls`, `layout`, and the panels."
 
     title = ""  # a few words
     hint = ""  # one sentence: what to look for

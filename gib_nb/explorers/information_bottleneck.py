@@ -66,7 +66,7 @@ TABLES = {  # title, rows, columns, joint table, story
         BITS,
         BITS,
         np.kron(np.kron(noisy_bit(0.05), noisy_bit(0.15)), noisy_bit(0.3)),
-        "Three fair bits are flipped with probabilities 0.05, 0.15 and 0.3. A bit enters T below β = (1 − 2p)²: 0.81, 0.49, 0.16.",
+        "Three fair bits are flipped with probabilities 0.05, 0.15, and 0.3. A bit enters T below β = (1 − 2p)²: 0.81, 0.49, 0.16.",
     ),
     "words": (
         "words and topics",

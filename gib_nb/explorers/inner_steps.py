@@ -252,7 +252,7 @@ def motif_trainer(memory: str, reset: bool, T: int, seed: int, graphs: int = 300
 
 # %% ../../nbs/explorers/inner_steps.ipynb #4bafcf79
 def motif_trial(source: str, memory: str, reset: bool, T: int, seed: int, **settings) -> dict:
-    "Edge ROC-AUC, accuracy and mean node mask on 100 unseen graphs, and L_MI at the end of the training."
+    "Edge ROC-AUC, accuracy, and mean node mask on 100 unseen graphs, and L_MI at the end of the training."
     import warnings
 
     from gib_nb.data.synthetic import motif_dataset

@@ -84,7 +84,7 @@ def level_choice(
 
 # %% ../../nbs/explorers/molecule.ipynb #438e805d
 def candidate_molecules(name: str, root=None, random: int = 25000, published: int = 6000, seed: int = 0) -> list:
-    "Distinct SMILES of ZINC-250K, of the published set and, for DRD2, of the reference scores; FileNotFoundError where files are missing."
+    "Distinct SMILES of ZINC-250K, of the published set, and, for DRD2, of the reference scores; FileNotFoundError where files are missing."
     import numpy as np
     from rdkit import Chem
 
@@ -274,7 +274,7 @@ def write_model(
 
 # %% ../../nbs/explorers/molecule.ipynb #db111bf3
 def build_one(name: str, folder=None, small: bool = False, root=None, progress: bool = True) -> dict:
-    "Train, measure and write the model of a property; returns its record. `small` takes built-in molecules, and writes only into a folder."
+    "Train, measure, and write the model of a property; returns its record. `small` takes built-in molecules, and writes only into a folder."
     from gib_nb.chem.builtin import builtin_molecules
 
     smiles = builtin_molecules(260) if small else candidate_molecules(name, root)
@@ -640,7 +640,7 @@ def own_controls(
 
 # %% ../../nbs/explorers/molecule.ipynb #c99b0a5e
 class MoleculeState(Explorer):
-    "A molecule, a property and a threshold, and the explanation by the property's model."
+    "A molecule, a property, and a threshold, and the explanation by the property's model."
 
     controls = _CONTROLS
 
@@ -759,7 +759,7 @@ class MoleculeExplorer(ModelOnDemand):
     'The atoms from which a model predicts a property, for any molecule, by four shipped models or by yours, as in `MoleculeExplorer(model="runs/activity")`.'
 
     title = "Molecules: from which atoms is the property predicted?"
-    hint = "The drawing shows the weight of each atom in a model's prediction. Type a molecule, choose a property and move the threshold. See whether the fragment (orange) is one that a chemist would name, and whether the weights are far from the threshold, which means clear decisions."
+    hint = "The drawing shows the weight of each atom in a model's prediction. Type a molecule, choose a property, and move the threshold. See whether the fragment (orange) is one that a chemist would name, and whether the weights are far from the threshold, which means clear decisions."
     counterexample = "A fragment of a third of the atoms rarely has the property of the whole molecule, and two properties rarely have the same selected atoms."
     layout = (("drawing", "numbers"), ("atoms",))
     on_site = ("threshold", "example", "property")
@@ -772,7 +772,7 @@ class MoleculeExplorer(ModelOnDemand):
 
     @classmethod
     def build(cls, small=False, jobs=1, progress=True, folder=None, root=None) -> dict:
-        "Train the models again, write them into a folder (None: the package) and return their figures; `small` trains one for seconds and writes it only into a folder."
+        "Train the models again, write them into a folder (None: the package), and return their figures; `small` trains one for seconds and writes it only into a folder."
         return build_models(small, jobs, progress, folder, root)
 
 # %% ../../nbs/explorers/molecule.ipynb #83b6262f

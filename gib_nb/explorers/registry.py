@@ -1,4 +1,4 @@
-"""All explorers: one `register` call puts one into the page, the command `python -m gib_nb.explorers`, the package's names and the tests.
+"""All explorers: one `register` call puts one into the page, the command `python -m gib_nb.explorers`, the package's names, and the tests.
 
 Nothing is imported here but the registry; a class is fetched from its module when it is first used.
 """

@@ -1,6 +1,6 @@
 """Training in the background: a thread that tells how far it is, and can be stopped.
 
-The work calls `report` with how far it is, a line of text and a figure. The answer says whether Stop was pressed, so a training that asks after every batch ends
+The work calls `report` with how far it is, a line of text, and a figure. The answer says whether Stop was pressed, so a training that asks after every batch ends
 within one. Figures are drawn at most seven times in a second. An exception ends up in the view, and again in `join`, where a test finds it.
 """
 

@@ -58,7 +58,7 @@ def parse_negatives(negatives: str, N: int) -> tuple[str, int]:
     'Split "shift:8" into its kind and its number of shifts (at most N−1).'
     kind, _, K = negatives.partition(":") if isinstance(negatives, str) else ("", "", "")
     if kind not in ("shift", "all", "permute", "unique") or (kind == "shift") != K.isdigit() or (K and int(K) == 0):
-        raise ValueError(f'expected negatives "shift:K" with K ≥ 1, "all", "permute" or "unique" (got {negatives!r})')
+        raise ValueError(f'expected negatives "shift:K" with K ≥ 1, "all", "permute", or "unique" (got {negatives!r})')
     if N < 2:
         raise ValueError(f"expected at least 2 pairs, since one pair has no negatives (got N={N})")
     return kind, min(int(K or 0), N - 1)
@@ -66,7 +66,7 @@ def parse_negatives(negatives: str, N: int) -> tuple[str, int]:
 
 def negative_pairs(
     N: int,  # pairs in the batch
-    negatives: str = "shift:8",  # "shift:K", "all" or "permute"
+    negatives: str = "shift:8",  # "shift:K", "all", or "permute"
     generator: torch.Generator | None = None,  # used by "permute"
 ) -> tuple[Tensor, Tensor]:  # indices i, j of the negative pairs (x_i, y_j)
     "The index pairs that a choice of negatives consists of."
@@ -97,9 +97,9 @@ def dv_value(
     critic: nn.Module,  # any critic with forward(x, y)
     x: Tensor,  # [N, d]
     y: Tensor,  # [N, e]
-    negatives: str = "shift:8",  # "shift:K", "all" or "permute"
+    negatives: str = "shift:8",  # "shift:K", "all", or "permute"
     generator: torch.Generator | None = None,  # used by "permute"
-) -> Tensor:  # scalar, nats, differentiable in critic, x and y
+) -> Tensor:  # scalar, nats, differentiable in critic, x, and y
     "The Donsker–Varadhan value of paired samples, computed from the definition, with autograd through every pair."
     x, y = check_critic_inputs(critic, x, y)
     i, j = (index.to(x.device) for index in negative_pairs(len(x), negatives, generator))
@@ -107,7 +107,7 @@ def dv_value(
 
 # %% ../../nbs/02_bounds.ipynb #4a3fc92a
 def nwj_bound(scores: Tensor) -> Tensor:
-    "Nguyen, Wainwright and Jordan's bound of a table of scores [N, N], in nats: E f − E exp(f−1)."
+    "Nguyen, Wainwright, and Jordan's bound of a table of scores [N, N], in nats: E f − E exp(f−1)."
     N = _number_of_pairs(scores)
     return scores.diagonal().mean() - log_mean_exp(_off_diagonal(scores), N * (N - 1)).sub(1).exp()
 

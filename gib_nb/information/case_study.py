@@ -68,7 +68,7 @@ def _two_sides(index, negatives):
 
 
 def ascent_loop(
-    loop: InnerLoop,  # critic, learning rate, negatives and the moments of Adam
+    loop: InnerLoop,  # critic, learning rate, negatives, and the moments of Adam
     index: Tensor,  # [N], index of the sign
     y: Tensor,  # [N, 1]
     steps: int,  # T
@@ -87,7 +87,7 @@ def value_and_slope(
     index: Tensor,  # [N], index of the sign
     noise: Tensor,  # [N, 1], ε
     variance: float,  # σ²
-    negatives: str = "unique",  # "unique", "permute" or "shift:K"
+    negatives: str = "unique",  # "unique", "permute", or "shift:K"
     generator: torch.Generator | None = None,  # used by "permute"
 ) -> tuple[float, float]:  # L_MI in nats, its derivative with respect to σ² in nats per unit of variance
     "L_MI of a sample of the channel and its derivative through y = x + σε, without autograd."
@@ -158,7 +158,7 @@ def _check_settings(settings):
             raise ValueError(f"expected a finite {name} > 0 (got {settings[name]!r})")
     if parse_negatives(settings["negatives"], settings["samples"])[0] == "all":
         raise ValueError(
-            'expected negatives "unique", "permute" or "shift:K" (got "all"); "unique" is all pairs, exactly, at the cost of 2N'
+            'expected negatives "unique", "permute", or "shift:K" (got "all"); "unique" is all pairs, exactly, at the cost of 2N'
         )
 
 # %% ../../nbs/06_case_study.ipynb #837f4c14
@@ -170,11 +170,11 @@ def case_study(
     first_steps: int | None = None,  # steps in the first epoch; by default 4 T, with reset T
     hidden: int = 20,  # hidden units of the critic
     batch_size: int = 1024,  # pairs per inner step
-    negatives: str = "unique",  # "unique" (all pairs, exactly), "permute" (as published) or "shift:K"
+    negatives: str = "unique",  # "unique" (all pairs, exactly), "permute" (as published), or "shift:K"
     variance: float = 0.2,  # σ² at the start
     learning_rate: float = 0.05,  # of Adam on log σ²
     inner_learning_rate: float = 0.01,  # of the critic; falls along a cosine within each inner loop
-    seed: int = 0,  # of samples, weights and slices
+    seed: int = 0,  # of samples, weights, and slices
     progress: bool = False,  # show a progress bar
     on_epoch=None,  # called with the CaseStudy so far after each epoch; returns True to stop
 ) -> CaseStudy:

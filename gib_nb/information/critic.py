@@ -232,11 +232,11 @@ def pair_gradients(
     a: Tensor,
     b: Tensor,
     w: Tensor,
-    negatives: str = "shift:8",  # "shift:K", "all", "permute" or "unique"
+    negatives: str = "shift:8",  # "shift:K", "all", "permute", or "unique"
     generator: torch.Generator | None = None,  # used by "permute"
     index: Tensor | None = None,  # with "unique": [N], the distinct x of each y
-):  # value, gradients with respect to a, b and w
-    "Value and gradients with respect to a, b and the output weights w, for one choice of negatives."
+):  # value, gradients with respect to a, b, and w
+    "Value and gradients with respect to a, b, and the output weights w, for one choice of negatives."
     kind, K = parse_negatives(negatives, len(b))
     if kind == "shift":
         return shift_gradients(a, b, w, K)
@@ -254,7 +254,7 @@ def value_and_gradient(
     critic: StatisticsNetwork,
     x: Tensor,  # [N, d]; with negatives "unique", the distinct values [K, d]
     y: Tensor,  # [N, e]
-    negatives: str = "shift:8",  # "shift:K", "all", "permute" or "unique"
+    negatives: str = "shift:8",  # "shift:K", "all", "permute", or "unique"
     generator: torch.Generator | None = None,  # used by "permute"
     index: Tensor | None = None,  # with "unique": [N], the distinct x of each y
 ) -> tuple[Tensor, Tensor]:  # value in nats, gradient shaped as critic.flat_weights
@@ -285,7 +285,7 @@ def frozen_dv(
     critic: StatisticsNetwork,  # receives no gradient
     x: Tensor,  # [N, d]
     y: Tensor,  # [N, e]
-    negatives: str = "all",  # "shift:K", "all" or "permute"
+    negatives: str = "all",  # "shift:K", "all", or "permute"
     generator: torch.Generator | None = None,  # used by "permute"
 ) -> Tensor:  # scalar, nats, differentiable in x and y only
     "L_MI for the outer step: differentiable in the embeddings, not in the critic's parameters."
@@ -414,7 +414,7 @@ class InnerLoop:
         critic: StatisticsNetwork,  # trained in place
         steps: int = 50,  # T, the paper's inner steps
         learning_rate: float = 0.01,  # at the first step; falls along a cosine to a tenth
-        negatives: str = "shift:8",  # "shift:K", "all" or "permute"
+        negatives: str = "shift:8",  # "shift:K", "all", or "permute"
         batch_size: int = 128,  # pairs per step
         reset: bool = False,  # start each run from new weights (as the paper does), not from those of the last run
         generator: torch.Generator | None = None,  # source of minibatches and new weights

@@ -43,7 +43,7 @@ class MIEstimate:
     standard_error: float  # of the held-out value, from its standard deviation over the pairs
     log_num_pairs: float  # log of the number of held-out pairs, the most that can be certified
     steps: int  # critic steps up to the selected weights
-    bound: str  # "dv", "nwj", "infonce" or "smile"
+    bound: str  # "dv", "nwj", "infonce", or "smile"
     warnings: tuple[str, ...] = ()  # reasons to doubt it; also raised as Python warnings
     history: tuple = ()  # (step, in-sample, validation) values of the training objective
     ranks: tuple[str, ...] = ()  # sides, "x" and "y", whose columns were replaced by normal quantiles of their ranks
@@ -97,7 +97,7 @@ def estimate_warnings(
 
 # %% ../../nbs/04_estimate.ipynb #e348e158
 def as_samples(values, name: str) -> Tensor:
-    "A float64 tensor on the CPU of the floating point numbers in a tensor, array, data frame, sparse matrix or nested list."
+    "A float64 tensor on the CPU of the floating point numbers in a tensor, array, data frame, sparse matrix, or nested list."
     if not isinstance(values, Tensor):
         values = _as_tensor(values, name)
     check_floating(values, name)
@@ -115,12 +115,12 @@ def _as_tensor(values, name: str) -> Tensor:
         return torch.from_numpy(array.astype(float) if array.dtype.kind == "f" else array)
     except (TypeError, ValueError, RuntimeError) as error:
         raise TypeError(
-            f"expected {name} as a tensor, an array, a data frame or a nested list of floating point numbers "
+            f"expected {name} as a tensor, an array, a data frame, or a nested list of floating point numbers "
             f"(got {type(values).__name__}: {error})"
         ) from error
 
 # %% ../../nbs/04_estimate.ipynb #0119689b
-FEWEST_PAIRS = 8  # three fifths, one fifth and one fifth of which are 4, 2 and 2
+FEWEST_PAIRS = 8  # three fifths, one fifth, and one fifth of which are 4, 2, and 2
 
 
 def check_pairs(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
@@ -130,7 +130,7 @@ def check_pairs(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         raise ValueError(f"expected as many x as y (got shapes {tuple(x.shape)} and {tuple(y.shape)})")
     if len(x) < FEWEST_PAIRS:
         raise ValueError(
-            f"expected at least {FEWEST_PAIRS} pairs, so that training, validation and held-out pairs each have "
+            f"expected at least {FEWEST_PAIRS} pairs, so that training, validation, and held-out pairs each have "
             f"negatives (got N={len(x)}); give more pairs"
         )
     x, y = x.reshape(len(x), -1), y.reshape(len(y), -1)
@@ -225,7 +225,7 @@ def _check_options(bound, critic, steps, checks, ranks, batch_size, learning_rat
     if critic not in LEARNING_RATES:
         raise ValueError(f'expected critic "concat" or "separable" (got {critic!r})')
     if ranks not in (None, True, False):
-        raise ValueError(f"expected ranks of None, True or False (got {ranks!r})")
+        raise ValueError(f"expected ranks of None, True, or False (got {ranks!r})")
     check_counts(2, batch_size=batch_size)
     if learning_rate is not None and not learning_rate > 0:
         raise ValueError(f"expected learning_rate above 0, or None (got {learning_rate!r})")
@@ -268,7 +268,7 @@ def _ascent_step(network, bound, learning_rate, negatives, steps, batch_size, ge
 def _fit_critic(
     network, ascent_step, x, y, parts, bound, steps, batch_size, learning_rate, checks, generator, progress
 ):
-    "Train in place and restore the best parameters; returns their value on the validation pairs, their step and the history."
+    "Train in place and restore the best parameters; returns their value on the validation pairs, their step, and the history."
     from tqdm.auto import tqdm
 
     train, valid, _ = parts
@@ -308,18 +308,18 @@ def _record(network, sides, x, y, parts, bound, fitted, tails, ranked) -> MIEsti
 
 # %% ../../nbs/04_estimate.ipynb #c150cca6
 def estimate_mi(
-    x: Tensor,  # [N, d] or [N], floating point: a tensor, array, data frame or nested list
+    x: Tensor,  # [N, d] or [N], floating point: a tensor, array, data frame, or nested list
     y: Tensor,  # [N, e] or [N]
-    bound: str = "dv",  # "dv", "nwj", "infonce" or "smile"
+    bound: str = "dv",  # "dv", "nwj", "infonce", or "smile"
     critic: str = "concat",  # "concat" (the paper's) or "separable"
     hidden: int = 64,  # hidden units of the critic
     steps: int = 2000,  # critic steps at most
     batch_size: int = 256,  # pairs per step
     learning_rate: float | None = None,  # 0.01 (concat) or 0.002 (separable)
-    negatives: str = "shift:8",  # of "dv" with the concat critic: "shift:K", "all" or "permute"
+    negatives: str = "shift:8",  # of "dv" with the concat critic: "shift:K", "all", or "permute"
     ranks: bool | None = None,  # replace columns by normal quantiles of their ranks; None: for a side with heavy tails
     checks: int = 10,  # number of times the value on the validation pairs is computed
-    seed: int = 0,  # of split, weights and minibatches
+    seed: int = 0,  # of split, weights, and minibatches
     progress: bool = False,  # show a progress bar
 ) -> MIEstimate:
     """Estimate I(X;Y) in nats from at least 8 paired samples; the value is measured on pairs that the critic was not trained on.

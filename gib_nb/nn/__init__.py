@@ -1,1 +1,1 @@
-"""Networks: backbones, the bottleneck, classifiers and poolings."""
+"""Networks: backbones, the bottleneck, classifiers, and poolings."""

@@ -129,13 +129,13 @@ def selected_nodes(
         assignment = assignment[:, 0]
     if assignment.dim() != 1 or not assignment.is_floating_point():
         raise ValueError(
-            f"expected an assignment [n, 2], probabilities [n] or a bool mask [n] (got {list(assignment.shape)}, {assignment.dtype})"
+            f"expected an assignment [n, 2], probabilities [n], or a bool mask [n] (got {list(assignment.shape)}, {assignment.dtype})"
         )
     return assignment.detach() > threshold
 
 # %% ../../nbs/25_connectivity.ipynb #04b076a6
 def _pieces(mask, edge_index, batch):
-    "Connected components of the selected nodes, as numpy arrays: label of each node, and label, first node, size and graph of each component."
+    "Connected components of the selected nodes, as numpy arrays: label of each node, and label, first node, size, and graph of each component."
     source, target = edge_index.cpu().numpy()
     mask, batch = mask.cpu().numpy(), batch.cpu().numpy()
     kept = mask[source] & mask[target]

@@ -1,4 +1,4 @@
-"""The graph networks that can be chosen by name."""
+"""The graph neural networks that can be chosen by name."""
 
 from gib_nb.utils.registry import Registry
 

@@ -1,1 +1,1 @@
-"""Reports: measures, tables, figures and pages of trained models."""
+"""Reports: measures, tables, figures, and pages of trained models."""

@@ -86,7 +86,7 @@ def caption(
 
 # %% ../../nbs/49_evaluate.ipynb #d2b89acd
 def _prediction_measures(spec, predictions, outputs):
-    "Scores, L_cls and the bound on I(Y;G_sub), for labels as outputs or values [N], or [N, T] of several targets."
+    "Scores, L_cls, and the bound on I(Y;G_sub), for labels as outputs or values [N], or [N, T] of several targets."
     import numpy as np
 
     logits, whole = predictions.prediction, predictions.whole_prediction
@@ -169,7 +169,7 @@ def evaluate(
     trainer,  # fitted `GIBTrainer`
     graphs,  # as `trainer.apply` takes them, with labels y and the ground truth node_mask, edge_mask if present
     predictions=None,  # of the same graphs, if `trainer.apply` was called already
-) -> dict:  # plain numbers by the names of `COLUMNS`; None where labels, ground truth or prior are missing
+) -> dict:  # plain numbers by the names of `COLUMNS`; None where labels, ground truth, or prior are missing
     "Every measure of a trained model on some graphs, from one `trainer.apply`; ValueError for graphs that do not fit."
     import torch
 

@@ -302,7 +302,7 @@ def _by_epoch(history, place, column):
 def history_figure(
     history: dict,  # `trainer.history`
 ):  # plotly figure
-    "Losses, score, mean node mask and the estimate of I(G;G_sub) against the epoch; a dashed line marks the epoch that was kept."
+    "Losses, score, mean node mask, and the estimate of I(G;G_sub) against the epoch; a dashed line marks the epoch that was kept."
     number = [row["epoch"] + 1 for row in history["epochs"]]
     curve = lambda panel, name, y, line: dict(
         type="scatter", mode="lines", x=number, y=y, name=name, line=line, xaxis=f"x{panel}", yaxis=f"y{panel}"

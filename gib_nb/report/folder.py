@@ -15,7 +15,7 @@ def write_report(
     compare: bool = True,  # with the same network without a bottleneck and, for molecules, with a random forest
     progress: bool = True,  # print what is being computed
 ) -> pathlib.Path:  # of report.html
-    "Write the result folder of `gib-nb train`: report.html, metrics.json, the model, and rejected.csv if a file has rows that cannot be used. `gib-nb predict`, `explain` and `app` accept the folder as --model."
+    "Write the result folder of `gib-nb train`: report.html, metrics.json, the model, and rejected.csv if a file has rows that cannot be used. `gib-nb predict`, `explain`, and `app` accept the folder as --model."
     if not len(data.test):
         raise ValueError(f"expected a data set with test graphs (got {len(data)} graphs, none for testing)")
     folder, say = (

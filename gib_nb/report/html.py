@@ -1,4 +1,4 @@
-"""The layout of all HTML pages that are written into files: tables, pictures and legends in one complete document.
+"""The layout of all HTML pages that are written into files: tables, pictures, and legends in one complete document.
 
 A page loads nothing from a network. Texts are escaped here, so that user input and the names of data sets cannot
 become markup. The style is `gib_nb/assets/report.css`, with the colors of `gib_nb.report.figures.THEME`.

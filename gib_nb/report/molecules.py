@@ -39,7 +39,7 @@ def molecule_figure(
     explanation,  # `MoleculeExplanation`
     label: str | None = None,  # first line of the caption
 ) -> str:  # HTML
-    "A molecule for a gallery, with its prediction, its fragment and their values."
+    "A molecule for a gallery, with its prediction, its fragment, and their values."
     e = explanation
     lines = [label] if label else []
     lines += [

@@ -213,7 +213,7 @@ def _record_html(trainer, metrics):
         "versions and machine": metrics["versions"] | metrics["machine"],
         "training": training | {"attempts": len(metrics["attempts"])},
     }
-    return "<h2>Data, settings and environment</h2>" + "".join(
+    return "<h2>Data, settings, and environment</h2>" + "".join(
         f"<details><summary>{title}</summary>{html.record_table(record)}</details>" for title, record in parts.items()
     )
 

@@ -69,7 +69,7 @@ def _settings_of(config: GIBConfig) -> dict:
 # %% ../../nbs/39_checkpoint.ipynb #a4e344d3
 @patch
 def tensors(self: TrainState) -> dict[str, Tensor]:
-    "Weights, moments of the optimizer, the information term and random states, as tensors by name."
+    "Weights, moments of the optimizer, the information term, and random states, as tensors by name."
     found = {f"model.{name}": value for name, value in self.model.state_dict().items()}
     if self.functions.optimizer or self.functions.scheduler:
         found |= {f"packed.{name}": pack_state(each.state_dict()) for name, each in _optimizers(self).items()}

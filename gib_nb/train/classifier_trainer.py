@@ -98,7 +98,7 @@ def network_edge_fields(config: ClassifierConfig, spec: DataSpec) -> tuple[str, 
 
 # %% ../../nbs/42_classifier_trainer.ipynb #882a6d13
 class ClassifierState:
-    "State of one training, as the loop expects it: network, optimizer, random numbers and counters."
+    "State of one training, as the loop expects it: network, optimizer, random numbers, and counters."
 
     def __init__(
         self,
@@ -199,7 +199,7 @@ def _logits_of(model, batch):
 
 # %% ../../nbs/42_classifier_trainer.ipynb #ea22bb84
 class ClassifierTrainer(GraphEstimator):
-    "Train a graph network on labeled graphs and keep the epoch with the lowest validation loss; `fit`, `predict`, `predict_proba` and `score` as in `GIBTrainer`."
+    "Train a graph neural network on labeled graphs and keep the epoch with the lowest validation loss; `fit`, `predict`, `predict_proba`, and `score` as in `GIBTrainer`."
 
     def __init__(
         self,

@@ -51,7 +51,7 @@ def check_class_weight(name, value):
         and not weights
         or not all(isinstance(weight, (int, float)) and 0 <= weight < math.inf for weight in weights)
     ):
-        raise ValueError(f'expected {name} as None, "balanced" or a dict label → weight ≥ 0 (got {value!r})')
+        raise ValueError(f'expected {name} as None, "balanced", or a dict label → weight ≥ 0 (got {value!r})')
 
 
 _CLASS_WEIGHT = "weights of the classes in the loss: balanced, or (in Python) a dict label → weight"

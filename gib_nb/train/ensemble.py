@@ -230,7 +230,7 @@ def ensemble_record(folder: str | os.PathLike) -> dict | None:
 
 
 def load_trainer(
-    folder: str | os.PathLike,  # written by `GIBTrainer.save`, `GIBEnsemble.save` or `gib-nb train`
+    folder: str | os.PathLike,  # written by `GIBTrainer.save`, `GIBEnsemble.save`, or `gib-nb train`
     **settings,  # of `load`
 ) -> "GIBTrainer | GIBEnsemble":
     "Read a trained model or a trained ensemble, whichever the folder holds."

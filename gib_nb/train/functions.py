@@ -1,4 +1,4 @@
-"""Your own functions in place of L_cls, of Adam and of the constant learning rate."""
+"""Your own functions in place of L_cls, of Adam, and of the constant learning rate."""
 
 import functools
 import io
@@ -19,7 +19,7 @@ _MEANING = {
 
 @dataclass(frozen=True)
 class TrainingFunctions:
-    """Functions that replace the loss, the optimizer and the learning-rate schedule of a trainer; None keeps its own.
+    """Functions that replace the loss, the optimizer, and the learning-rate schedule of a trainer; None keeps its own.
 
     Functions are not saved. Give them again to resume a training; its checkpoint holds only their states and names.
     """
@@ -85,7 +85,7 @@ def targets_for_loss(
     prediction: Tensor,  # [N, C]
     y: Tensor,  # as in the graphs
 ) -> Tensor:
-    """The y with which a loss of your own compares a prediction: classes [N], or values of the shape of the prediction, with mean 0 and variance 1 in training. For several targets y is 0, 1 or values [N, T], NaN if missing.
+    """The y with which a loss of your own compares a prediction: classes [N], or values of the shape of the prediction, with mean 0 and variance 1 in training. For several targets y is 0, 1, or values [N, T], NaN if missing.
 
     The losses of torch, such as `torch.nn.CrossEntropyLoss()` and `torch.nn.HuberLoss()`, can therefore be used directly."""
     if spec.task == "classification":

@@ -36,7 +36,7 @@ class EpochLogger(Callback):
 
 
 class CSVLogger(EpochLogger):
-    """Writes a row for each epoch: seed of the attempt, epoch, phase, learning rate, the mean losses of its steps as train_… and its validation results as valid_….
+    """Writes a row for each epoch: seed of the attempt, epoch, phase, learning rate, the mean losses of its steps as train_…, and its validation results as valid_….
 
     A row is identified by its seed and epoch. A resumed training continues the file, a repeated one replaces its rows, and attempts and trainings with other seeds add rows.
     """

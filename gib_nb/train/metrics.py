@@ -9,7 +9,7 @@ class Metric(NamedTuple):
 
     title: str
     task: str  # "classification" or "regression"
-    needs: str  # "classes" [N], "scores" [N, C] or "values" [N]
+    needs: str  # "classes" [N], "scores" [N, C], or "values" [N]
     function: str  # of `sklearn.metrics`, or "spearman"
     settings: dict = {}  # of that function
     lower_is_better: bool = False

@@ -1,4 +1,4 @@
-"""Conversion of old files: settings, models and checkpoints from versions in which a configuration was one flat record."""
+"""Conversion of old files: settings, models, and checkpoints from versions in which a configuration was one flat record."""
 
 import dataclasses
 
@@ -92,7 +92,7 @@ def migrate_config(old: dict, frozen: bool = False) -> dict:
 
 
 def migrate(record: dict) -> dict:
-    "A record of a model, a history or a row of results with the present names."
+    "A record of a model, a history, or a row of results with the present names."
     if "explained" in record:
         record = {("model" if name == "explained" else name): value for name, value in record.items()}
     record = migrate_keys(record)

@@ -30,12 +30,12 @@ def _check_encoder(name, value):
 # %% ../../nbs/31_parts.ipynb #c9bbfb7d
 @dataclass(frozen=True)
 class Encoder(Part):
-    "Graph network that embeds the nodes for the mask and, with a pooled embedding, for the classifier too."
+    "Graph neural network that embeds the nodes for the mask and, with a pooled embedding, for the classifier too."
 
     slot: ClassVar[str] = "encoder"
     name: Any = checked(
         "gin",
-        "graph network: a registered name, or a function in_channels → module that maps (x, edge_index) to [n, d] and has out_channels",
+        "graph neural network: a registered name, or a function in_channels → module that maps (x, edge_index) to [n, d] and has out_channels",
         _check_encoder,
         "encoder",
     )
@@ -45,7 +45,7 @@ class Encoder(Part):
     norm: str | None = choice(
         "batch_norm",
         ("batch_norm", "layer_norm", None),
-        "normalization between layers: batch_norm, layer_norm or none",
+        "normalization between layers: batch_norm, layer_norm, or none",
         "norm",
     )
     readout: str = choice(
@@ -134,7 +134,7 @@ class Prototypes(Noisy):
 # %% ../../nbs/31_parts.ipynb #1b096593
 @dataclass(frozen=True)
 class MaskedClassifier(Part, abstract=True):
-    "Predict with a graph network whose messages are multiplied by the mask."
+    "Predict with a graph neural network whose messages are multiplied by the mask."
 
     slot: ClassVar[str] = "classifier"
     leak: ClassVar[str] = "the label can be predicted from the node features alone: mask_features=True masks these too"
@@ -159,7 +159,7 @@ class Shared(MaskedClassifier):
 
 @dataclass(frozen=True)
 class Reencode(MaskedClassifier):
-    "Predict with graph networks that encode the masked graph again, by the mean of their logits."
+    "Predict with graph neural networks that encode the masked graph again, by the mean of their logits."
 
     word: ClassVar[str] = "reencode"
     num_models: int = count(1, "number of classifiers; their logits are averaged", option="num_classifiers")
@@ -167,7 +167,7 @@ class Reencode(MaskedClassifier):
 # %% ../../nbs/31_parts.ipynb #07018303
 def _check_negatives(name, value):
     if not isinstance(value, str) or not re.fullmatch(r"shift:[1-9]\d*|all|permute", value):
-        raise ValueError(f'expected {name} as "shift:K" with K ≥ 1, "all" or "permute" (got {value!r})')
+        raise ValueError(f'expected {name} as "shift:K" with K ≥ 1, "all", or "permute" (got {value!r})')
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ class Critic(Part):
         50, "T, number of steps of the critic before each step of the other weights", low=0, option="num_steps"
     )
     negatives: str = checked(
-        "shift:8", "negative pairs of the inner loop: shift:K, all or permute", _check_negatives, "negatives"
+        "shift:8", "negative pairs of the inner loop: shift:K, all, or permute", _check_negatives, "negatives"
     )
     memory_bank: bool = flag(
         "train the critic on stored embeddings of all training graphs; without it, on those of one batch, as published",

@@ -257,7 +257,7 @@ def validation_metric(name: str, spec: DataSpec, prediction: Tensor, y: Tensor) 
 @patch
 @torch.no_grad()
 def validate(self: TrainState) -> dict[str, float]:
-    "Losses, score and selected fraction of nodes on the validation graphs, averaged over graphs (masks: over nodes)."
+    "Losses, score, and selected fraction of nodes on the validation graphs, averaged over graphs (masks: over nodes)."
     config, graphs, spec = self.config, self.valid, self.spec
     self.processes.average_statistics(self.model)
     predictions, masks, bound, connectivity, with_edges = [], [], 0.0, 0.0, 0

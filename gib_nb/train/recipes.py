@@ -95,7 +95,7 @@ def recipe(
     name: str,  # one of `RECIPES`
     **settings,  # replace those of the recipe
 ) -> GIBConfig:
-    "The configuration of a method by its name: gib, molecules, two_stage, robust, vgib, pgib or gsat; ValueError for an unknown one."
+    "The configuration of a method by its name: gib, molecules, two_stage, robust, vgib, pgib, or gsat; ValueError for an unknown one."
     return RECIPES[known_name(name, RECIPES)](**settings)
 
 

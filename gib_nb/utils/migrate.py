@@ -1,4 +1,4 @@
-"""Conversion of old records: keys of results, checkpoints and shipped assets get their present names.
+"""Conversion of old records: keys of results, checkpoints, and shipped assets get their present names.
 
 Input and output are plain JSON, and no large library is imported. To rename a key, add a line to `KEYS`, or to `BY_CONTEXT` if the old key had several meanings.
 """

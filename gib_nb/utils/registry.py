@@ -1,4 +1,4 @@
-"""Registries of things that are chosen by name: one `register` call makes a thing available to the package, the command line, the sweeps and the tests."""
+"""Registries of things that are chosen by name: one `register` call makes a thing available to the package, the command line, the sweeps, and the tests."""
 
 import importlib
 from collections.abc import Mapping
