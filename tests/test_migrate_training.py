@@ -465,7 +465,8 @@ def test_an_interrupted_training_of_before_goes_on(name, ended, tmp_path):
             and len(history["steps"]) == expected["steps"]
         )
         for mine, theirs in zip(history["attempts"], expected["attempts"], strict=True):
-            assert mine["loss"] == pytest.approx(theirs["loss"], abs=1e-4) and (mine["seed"], mine["best_epoch"]) == (
+            # processors round differently, 5e-4 after these epochs; any part of the state that is lost costs over 0.02
+            assert mine["loss"] == pytest.approx(theirs["loss"], abs=5e-3) and (mine["seed"], mine["best_epoch"]) == (
                 theirs["seed"],
                 theirs["best_epoch"],
             )
