@@ -107,7 +107,7 @@ def test_the_measured_loop_is_the_inner_loop_of_the_package():
     import torch
 
     from gib_nb.information.critic import InnerLoop, MemoryBank, StatisticsNetwork
-    from gib_nb.information.estimate import held_out_value
+    from gib_nb.information.critic_estimate import held_out_value
 
     source, generator = SOURCES["gauss5"], torch.Generator().manual_seed(4)
     x, y = source.pairs(source.draw(BANK, generator), source.start)

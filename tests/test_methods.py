@@ -159,7 +159,7 @@ def test_the_prior_falls_and_epochs_are_compared_at_its_end(motifs):
     assert config.information.step_epochs == 1 and config.phases[0].loss_weight(0) == 1
     falling = GIBTrainer(config).fit(motifs.train, valid=motifs.valid, progress=False)
     rows = falling.history["epochs"]
-    p = falling.apply(motifs.valid).edge_mask.clamp(1e-6, 1 - 1e-6)
+    p = falling.apply(motifs.valid).node_mask.clamp(1e-6, 1 - 1e-6)
     kl = float((p * (p / 0.5).log() + (1 - p) * ((1 - p) / 0.5).log()).mean())
     best = rows[falling.history["best_epoch"]]
     assert best["loss"] - best["classification"] == pytest.approx(kl, rel=0.05, abs=1e-3)

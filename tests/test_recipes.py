@@ -48,11 +48,11 @@ def copied(tmp_path_factory):
     register(folder / "gib_nb" / "nn" / "registry.py", 'BACKBONES.register("edge_cnn"')
     block = register(folder / "gib_nb" / "chem" / "registry.py", 'PROPERTIES.register("logP"')
     add_cell(
-        folder / "nbs" / "13_properties.ipynb", block[block.index("def log_p") : block.index("PROPERTIES.register")]
+        folder / "nbs" / "14_properties.ipynb", block[block.index("def log_p") : block.index("PROPERTIES.register")]
     )
     block = register(folder / "gib_nb" / "data" / "registry.py", 'DATASETS.register("rings"')
     add_cell(
-        folder / "nbs" / "23_datasets.ipynb",
+        folder / "nbs" / "24_datasets.ipynb",
         "import torch\nfrom torch_geometric.data import Data\n\n"
         + block[block.index("def rings") : block.index("DATASETS.register")],
     )

@@ -111,7 +111,7 @@ def inner_loop(
     import torch
 
     from gib_nb.information.critic import InnerLoop, MemoryBank, StatisticsNetwork, cosine, value_and_gradient
-    from gib_nb.information.estimate import held_out_value
+    from gib_nb.information.critic_estimate import held_out_value
 
     source, generator = SOURCES[name], torch.Generator().manual_seed(seed)
     x, y = (
@@ -175,7 +175,7 @@ def drift(name: str, steps: int) -> list[float]:
 
 def drift_trial(source: str, memory: str, reset: bool, T: int, seed: int, steps: int = 30) -> dict:
     "The value that the outer step uses, and the value on new pairs, along the drift."
-    from gib_nb.information.estimate import held_out_value
+    from gib_nb.information.critic_estimate import held_out_value
 
     with single_thread():
         outer, values = Outer(source, memory, reset, T, seed), []

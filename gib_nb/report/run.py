@@ -57,7 +57,7 @@ def run_metrics(
     networks: bool = False,  # compare also with the same network without a bottleneck, and for molecules with a random forest
     report=lambda text: None,  # called with the name of each baseline before it is trained
     progress: bool = False,  # show a progress bar for the network
-    **settings,  # of `estimate_mi`
+    **settings,  # of `critic_estimate`
 ) -> dict:  # plain JSON
     """Measure a trained model.
 

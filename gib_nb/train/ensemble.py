@@ -12,7 +12,7 @@ from torch import Tensor
 
 from gib_nb.data.spec import DataSpec
 from gib_nb.data.stream import CHUNK, stream_of
-from gib_nb.information.estimate import MIEstimate
+from gib_nb.information.critic_estimate import CriticEstimate
 from gib_nb.train.callbacks import as_callbacks
 from gib_nb.train.config import GIBConfig, config_to_dict, configure, flat_settings
 from gib_nb.train.functions import TrainingFunctions
@@ -160,8 +160,8 @@ class GIBEnsemble(GraphEstimator):
 
     apply, explain, iter_explain = GIBTrainer.apply, GIBTrainer.explain, GIBTrainer.iter_explain
 
-    def mutual_information(self, graphs, **settings) -> MIEstimate:
-        "I(G;G_sub) in nats; the estimate and its standard error are means over the members. Settings are those of `estimate_mi`."
+    def mutual_information(self, graphs, **settings) -> CriticEstimate:
+        "I(G;G_sub) in nats; the estimate and its standard error are means over the members. Settings are those of `critic_estimate`."
         self._fitted()
         graphs = self.spec.prepare(graphs, labels=False)
         found = [member.mutual_information(graphs, **settings) for member in self.members]

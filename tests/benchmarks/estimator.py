@@ -9,8 +9,8 @@ from scipy.stats import norm, t
 
 from gib_nb.information.bounds import BOUNDS
 from gib_nb.information.critic import InnerLoop, MemoryBank, StatisticsNetwork, all_gradients, frozen_dv, standardize
+from gib_nb.information.critic_estimate import critic_estimate
 from gib_nb.information.enumerate import enumerable_graph_channel, isomorphism_classes, labeled_graphs
-from gib_nb.information.estimate import estimate_mi
 from gib_nb.information.exact import (
     mutual_information,
     noisy_xor_table,
@@ -93,7 +93,7 @@ def held_out() -> dict:
             x, y = draw(seed)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                estimate = estimate_mi(x, y, seed=seed, **settings)
+                estimate = critic_estimate(x, y, seed=seed, **settings)
             reference = plug_in_of_test_pairs(x, y, truth, seed) if name.startswith("sign") else truth
             errors.append(estimate.value - reference)
             standard_errors.append(estimate.standard_error)
@@ -109,7 +109,7 @@ def held_out() -> dict:
 
 
 def plug_in_of_test_pairs(x, y, variance, seed):
-    "The exact-density plug-in on the very pairs that `estimate_mi` holds out."
+    "The exact-density plug-in on the very pairs that `critic_estimate` holds out."
     order = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))[int(0.8 * len(x)) :]
     return sign_channel_plug_in(x[order].numpy(), y[order].numpy(), variance)
 
@@ -148,7 +148,7 @@ def estimates(draw, seeds, **settings) -> dict:
     for seed in seeds:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found.append(estimate_mi(*draw(seed), seed=seed, **settings))
+            found.append(critic_estimate(*draw(seed), seed=seed, **settings))
     return mean_std([e.value for e in found]) | {
         "standard_errors": [e.standard_error for e in found],
         "held_out": [e.held_out for e in found],
