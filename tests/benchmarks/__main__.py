@@ -9,6 +9,7 @@ from .common import write
 NAMES = (
     "case_study",
     "estimator",
+    "mutual_information",
     "motif",
     "mutag",
     "cost",
