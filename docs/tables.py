@@ -140,6 +140,22 @@ def denoising():
     )
 
 
+def explanation():
+    "Edge ROC-AUC where the true subgraph is known, and the accuracy of the explained network."
+    from gib_nb.report.tables import mean_text
+
+    rows, datasets = rows_of("explanation"), ("motif", "Mutagenicity")
+    of = lambda method, dataset, score: mean_text([row[method][score] for row in rows if row["dataset"] == dataset])
+    methods = [name for name, value in rows[0].items() if isinstance(value, dict)]
+    return table(
+        ["edge ROC-AUC", *datasets, "accuracy on Mutagenicity"],
+        [
+            [method, *(of(method, dataset, "auc") for dataset in datasets), of(method, "Mutagenicity", "accuracy")]
+            for method in methods
+        ],
+    )
+
+
 def own_data():
     "Test scores on molecules from files."
     from gib_nb.experiments.own_data import SETS
@@ -190,7 +206,9 @@ def group_table(group):
 
 def results():
     "The tables of results, one after the other."
-    return "\n\n".join(each() for each in (own_data, classification, interpretation, components, denoising))
+    return "\n\n".join(
+        each() for each in (own_data, explanation, classification, interpretation, components, denoising)
+    )
 
 
 PAGES = {"results.md": results, "notebooks.md": notebooks}
