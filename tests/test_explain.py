@@ -156,7 +156,7 @@ def test_many_molecules_are_explained_as_each_alone(chemist):
 
 
 def test_text_stays_text():
-    fragment = types.SimpleNamespace(smiles=None, atoms=(), reason="<script>")
+    fragment = types.SimpleNamespace(smiles=None, atoms=(), reason="<script>", pattern=None)
     e = MoleculeExplanation("C", (0.2,), 0.5, 0, fragment, 1.0)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
@@ -323,7 +323,7 @@ def test_random_biases_by_hand():
 
 
 def explained(bias, biases, share=0.5, atoms=10):
-    fragment = types.SimpleNamespace(smiles="C", atoms=tuple(range(int(share * atoms))), reason=None)
+    fragment = types.SimpleNamespace(smiles="C", atoms=tuple(range(int(share * atoms))), reason=None, pattern=None)
     e = MoleculeExplanation(
         "C" * atoms,
         (0.9,) * atoms,

@@ -66,6 +66,7 @@ def _schema():
             "smiles": pyarrow.string(),
             "prediction": pyarrow.float64(),
             "fragment": pyarrow.string(),
+            "pattern": pyarrow.string(),
             "fragment_fraction": pyarrow.float32(),
             "components": pyarrow.int32(),
             "weights": pyarrow.list_(pyarrow.float32()),
@@ -79,6 +80,7 @@ def _explained_columns(e):
     return {
         "prediction": e.prediction,
         "fragment": e.fragment.smiles or None,
+        "pattern": e.fragment.pattern,
         "fragment_fraction": e.fragment_fraction,
         "components": e.components,
         "weights": e.weights,
@@ -90,7 +92,7 @@ def shard_table(
     records: list[tuple[int, str]],  # number of the line in the file, and SMILES
     trainer,  # as in `explain_molecules`
     threshold: float | None = None,
-):  # pyarrow Table: line, smiles, prediction, fragment, fragment_fraction, components, weights of all atoms, reason, fingerprint of the model
+):  # pyarrow Table: line, smiles, prediction, fragment, pattern, fragment_fraction, components, weights of all atoms, reason, fingerprint of the model
     "A row for each record; without an explanation, all columns but line, SMILES, and reason are null."
     import pyarrow
 

@@ -29,6 +29,7 @@ from gib_nb.explain.molecule import (
     MoleculeExplanation,
     _read_once,
     check_molecule_model,
+    fragment_text,
     load_run,
     model_card,
     model_path,
@@ -576,7 +577,7 @@ def numbers_html(
     if e.bias is None and e.fragment_fraction == 1:
         judged.insert(0, "Verdict: the fragment is the whole molecule, so nothing is explained.")
     fragment = (
-        f"Fragment: {e.fragment.smiles}"
+        f"Fragment: {fragment_text(e.fragment)}"
         if e.fragment.smiles
         else f"No fragment: {e.fragment.reason} (largest weight {max(e.weights):.2f})."
     )

@@ -67,6 +67,7 @@ _MOLECULE_COLUMNS = {
     "smiles": Column("SMILES", "the molecule as it was given"),
     "prediction": Column("prediction", "value or class that the model predicts from the subgraph", "of the property"),
     "fragment": Column("fragment", "SMILES of the largest connected component of the atoms above the threshold"),
+    "pattern": Column("pattern", "SMARTS of the fragment's atoms as they are in the molecule; * where it was cut"),
     "fragment_fraction": Column("fragment fraction", "fraction of all atoms that are in the fragment"),
     "reason": Column("reason", "why there is no fragment, or no molecule; empty if there are both"),
     "model": Column("model", "fingerprint of the weights of the model"),

@@ -1,11 +1,21 @@
 """Explanations of molecules as rows of a table and as an HTML page."""
 
-from gib_nb.explain.molecule import worth_rows
+from gib_nb.explain.molecule import fragment_text, worth_rows
 from gib_nb.report import html
 from gib_nb.utils.text import label_text
 
 # in the order of a table; `gib_nb.report.evaluate.COLUMNS` explains them
-MOLECULE_COLUMNS = ("line", "smiles", "prediction", "fragment", "fragment_fraction", "components", "reason", "model")
+MOLECULE_COLUMNS = (
+    "line",
+    "smiles",
+    "prediction",
+    "fragment",
+    "pattern",
+    "fragment_fraction",
+    "components",
+    "reason",
+    "model",
+)
 
 
 def molecule_row(
@@ -17,12 +27,13 @@ def molecule_row(
     "The values of `MOLECULE_COLUMNS` for one record."
     e = explanation
     if e is None:
-        return [line, smiles, "", "", "", "", reason, ""]
+        return [line, smiles, "", "", "", "", "", reason, ""]
     return [
         line,
         smiles,
         label_text(e.prediction, 6),
         e.fragment.smiles or "",
+        e.fragment.pattern or "",
         f"{e.fragment_fraction:.4f}",
         e.components,
         reason or "",
@@ -44,7 +55,7 @@ def molecule_figure(
     lines = [label] if label else []
     lines += [
         f"molecule: {e.smiles}",
-        f"fragment: {e.fragment.smiles or f'none: {e.fragment.reason}'}",
+        f"fragment: {fragment_text(e.fragment) if e.fragment.smiles else f'none: {e.fragment.reason}'}",
         f"{len(e.fragment.atoms)} of {len(e.weights)} atoms in the fragment; subgraph with {components_text(e.components)}"
         if len(e.fragment.atoms)
         else f"no atom is selected, of {len(e.weights)}",
