@@ -1132,6 +1132,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                            'gib_nb.experiments.cheats.fidelity': ('cheats.html#fidelity', 'gib_nb/experiments/cheats.py'),
                                            'gib_nb.experiments.cheats.irrelevant_halves': ( 'cheats.html#irrelevant_halves',
                                                                                             'gib_nb/experiments/cheats.py'),
+                                           'gib_nb.experiments.cheats.relevance': ('cheats.html#relevance', 'gib_nb/experiments/cheats.py'),
                                            'gib_nb.experiments.cheats.report': ('cheats.html#report', 'gib_nb/experiments/cheats.py')},
             'gib_nb.experiments.classification': { 'gib_nb.experiments.classification._accuracy_by_fold': ( 'classification.html#_accuracy_by_fold',
                                                                                                             'gib_nb/experiments/classification.py'),

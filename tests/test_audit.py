@@ -118,6 +118,18 @@ def test_every_cheat_is_found_and_fidelity_misses_it(trained, motifs, kind):
         assert scores["fidelity_plus"] > 0.9 > fidelity(Audited(trained), graphs)["fidelity_plus"]
 
 
+@pytest.mark.parametrize("on_edges", [False, True])
+def test_a_cheat_never_selects_the_true_part(motifs, on_edges):
+    "Even when the honest mask has it the wrong way round."
+    graph = motifs.train[0]
+    truth = (graph.edge_mask if on_edges else graph.node_mask).flatten().bool()
+    halves = irrelevant_halves(graph, 1 - truth.float(), on_edges, "degree")
+    assert not any((half & truth).any() for half in halves) and all(half.any() for half in halves)
+    bare = graph.clone()
+    del bare.edge_mask
+    assert any((half & truth).any() for half in irrelevant_halves(bare, 1 - truth.float(), on_edges, "degree"))
+
+
 def test_a_classifier_that_ignores_its_mask_is_found(trained, motifs):
     "Even where the mask is right."
 

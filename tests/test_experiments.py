@@ -15,7 +15,10 @@ RESULTS = pathlib.Path(__file__).parents[1] / "nbs" / "experiments" / "results"
 
 @pytest.mark.parametrize(
     "table, datasets, seeds, score",
-    [("explanation", ["motif", "plain motif", "Mutagenicity"], 10, "auc"), ("ablation", ["Mutagenicity"], 2, "auc_test")],
+    [
+        ("explanation", ["motif", "plain motif", "Mutagenicity"], 10, "auc"),
+        ("ablation", ["Mutagenicity"], 2, "auc_test"),
+    ],
 )
 def test_every_seed_of_every_data_set_is_there(table, datasets, seeds, score):
     record = migrate(json.loads((RESULTS / f"{table}.json").read_text()))
