@@ -36,7 +36,15 @@ def test_neighbors_are_those_of_scikit_learn():
     x, y = normal_pair(500)
     theirs = mutual_info_regression(x, y[:, 0], n_neighbors=5, random_state=0)[0]
     scale = lambda values: values / values.std()  # as theirs does first
-    assert ksg(scale(x), scale(y)).mean() == pytest.approx(theirs, abs=0.02)
+    assert ksg(scale(x), scale(y), 5).mean() == pytest.approx(theirs, abs=0.02)
+
+
+def test_the_bias_of_neighbors_is_in_the_error():
+    "Noise in a narrow strip: three neighbors find more than ten, and both too little."
+    random = np.random.default_rng(0)
+    x = random.uniform(size=3000)
+    found = estimate_mi(x, x + random.uniform(-0.1, 0.1, 3000))
+    assert found.method == "neighbors" and 0 < 0.1 - math.log(0.2) - found.value < 3 * found.standard_error
 
 
 def test_counts_are_those_of_scikit_learn_less_their_bias():

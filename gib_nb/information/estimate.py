@@ -26,7 +26,7 @@ class MIEstimate:
 
     value: float  # never below 0; with `normalized`, between 0 and 1
     raw: float  # before it was cut off at 0, in nats
-    standard_error: float  # of `raw`, over the pairs
+    standard_error: float  # of `raw`, over the pairs; of nearest neighbors also over their number
     interval: tuple[float, float]  # 95%, of `raw`
     method: str  # the candidate that was chosen
     candidates: dict = field(default_factory=dict)  # method → its value in nats
@@ -37,10 +37,9 @@ class MIEstimate:
         return self.value
 
 
-def _estimate(method: str, terms: Tensor, candidates: dict, notes=(), p_value=None, raw=None) -> MIEstimate:
-    "A record from the terms [N] of the pairs, whose standard deviation gives the error."
-    raw = candidates[method] if raw is None else raw
-    error = float(terms.std() / len(terms) ** 0.5)
+def _estimate(method: str, terms: Tensor, candidates: dict, notes=(), p_value=None, systematic=0.0) -> MIEstimate:
+    "A record from the terms [N] of the pairs, whose standard deviation gives the error, with an error that they do not show."
+    raw, error = candidates[method], math.hypot(float(terms.std() / len(terms) ** 0.5), systematic)
     interval = (raw - 1.96 * error, raw + 1.96 * error)
     return MIEstimate(max(0.0, raw), raw, error, interval, method, candidates, p_value, tuple(notes))
 
@@ -97,7 +96,7 @@ def columns_of(values, name: str) -> Columns:
 def ksg(
     x: np.ndarray,  # [N, d]
     y: np.ndarray,  # [N, e]
-    neighbors: int = 5,
+    neighbors: int = 3,
 ) -> np.ndarray:  # [N], terms whose mean is the estimate in nats
     "Mutual information of numbers by nearest neighbors (Kraskov et al., 2004, their first estimator)."
     from scipy.special import digamma
@@ -112,7 +111,7 @@ def ksg(
 def ross(
     x: np.ndarray,  # [N, d]
     states: np.ndarray,  # [N], categories
-    neighbors: int = 5,
+    neighbors: int = 3,
 ) -> np.ndarray:  # [n], terms of the pairs whose category has at least two; their mean is the estimate in nats
     "Mutual information of numbers and categories by nearest neighbors (Ross, 2014)."
     from scipy.special import digamma
@@ -349,13 +348,15 @@ def _without_critic(x: Columns, y: Columns) -> MIEstimate | None:
             return None
         terms = torch.from_numpy(ross(first.numbers.numpy(), second.states().numpy()))
         return _estimate("neighbors", terms, {"neighbors": float(terms.mean())})
-    terms, normal = _neighbors(x, y), GaussianScore.fit(x.table(), y.table())
+    (terms, bias), normal = _neighbors(x, y), GaussianScore.fit(x.table(), y.table())
     candidates = {"neighbors": float(terms.mean()), "gaussian": normal.constant - normal.bias}
-    return _estimate("neighbors", terms, candidates)
+    return _estimate("neighbors", terms, candidates, systematic=bias)
 
 
-def _neighbors(x: Columns, y: Columns) -> Tensor:
-    return torch.from_numpy(ksg(x.numbers.numpy(), y.numbers.numpy()))
+def _neighbors(x: Columns, y: Columns) -> tuple[Tensor, float]:
+    "Terms [N] with three neighbors, and how far the mean is from that with ten."
+    terms, more = (ksg(x.numbers.numpy(), y.numbers.numpy(), min(k, len(x.numbers) - 1)) for k in (3, 10))
+    return torch.from_numpy(terms), abs(float(terms.mean() - more.mean()))
 
 
 def _chosen(x: Columns, y: Columns, seed: int, progress: bool, permutations: int) -> MIEstimate:
@@ -375,12 +376,12 @@ def _with_critic(x: Columns, y: Columns, fitted: CrossFit, p_value: float | None
     candidates, terms, method = fitted.candidates(), fitted.terms(), "critic" if fitted.trained else "gaussian"
     categories, numbers = (x.codes.shape[1] + y.codes.shape[1]), (x.numbers.shape[1] + y.numbers.shape[1])
     if not categories and numbers <= 6 and not x.tied and not y.tied:
-        terms["neighbors"] = _neighbors(x, y)
+        terms["neighbors"], bias = _neighbors(x, y)
         candidates["neighbors"] = float(terms["neighbors"].mean())
         if candidates["neighbors"] > candidates[method]:
             method = "neighbors"
     notes = _notes(fitted, categories + numbers, len(x.numbers), candidates[method])
-    return _estimate(method, terms[method], candidates, notes, p_value)
+    return _estimate(method, terms[method], candidates, notes, p_value, bias if method == "neighbors" else 0.0)
 
 # %% ../../nbs/05_estimate.ipynb #est00033
 def estimate_mi(

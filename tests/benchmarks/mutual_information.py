@@ -15,7 +15,7 @@ from .common import mean_std
 SEEDS, PAIRS = range(5), 5000
 CRITICS = {  # name → settings of `critic_estimate`
     "critic, Donsker–Varadhan": {},
-    "critic, NWJ": {"bound": "nwj"},
+    "separable critic, NWJ": {"bound": "nwj", "critic": "separable", "hidden": 128},
     "separable critic, InfoNCE": {"bound": "infonce", "critic": "separable", "hidden": 128},
 }
 
