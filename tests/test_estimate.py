@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from sklearn.feature_selection import mutual_info_regression
 from sklearn.metrics import mutual_info_score
 
+from gib_nb.information import estimate
 from gib_nb.information.critic import EstimateWarning
 from gib_nb.information.estimate import (
     GaussianScore,
@@ -165,6 +166,17 @@ def test_few_pairs_and_strong_dependence():
         warnings.simplefilter("ignore", EstimateWarning)
         found = estimate_mi(*normal_pair(400, 4, 0.99))
     assert found.value == pytest.approx(-2 * math.log(1 - 0.99**2), rel=0.05)  # above log N
+
+
+@pytest.mark.slow
+def test_many_pairs_are_compared_in_blocks(monkeypatch):
+    monkeypatch.setattr(estimate, "BLOCK", 100)
+    monkeypatch.setattr(estimate, "MOST_PAIRS", 2000)
+    x, y = normal_pair(3000, 3, 0.8)
+    with pytest.warns(EstimateWarning, match="the critic used 2,000 of the 3,000 pairs"):
+        found = estimate_mi(x, y, permutations=19)
+    assert found.value == pytest.approx(-1.5 * math.log(0.36), abs=0.1) and found.p_value == 0.05
+    assert [len(part) for part in estimate.blocks(torch.arange(250))] == [84, 84, 82]
 
 
 def test_the_normalized_value_is_the_correlation_of_a_normal_pair():
