@@ -404,7 +404,7 @@ def information_bottleneck(
 ) -> BottleneckCurve:
     """Encoders p(t|x) that maximize I(Y;T) − β I(X;T) in nats along a path of β; ValueError for an invalid table or path.
 
-    Uses Blahut–Arimoto (Tishby, Pereira, and Bialek, 1999, whose β is 1/ours). Made for tables of up to a few dozen rows.
+    Uses the algorithm of Tishby, Pereira, and Bialek (1999, whose β is 1/ours), a generalization of Blahut and Arimoto's. Made for tables of up to a few dozen rows.
     """
     joint = _table(joint)
     betas = np.linspace(0, 1, 51) if betas is None else np.asarray(betas, dtype=float)
