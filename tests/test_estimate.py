@@ -196,6 +196,13 @@ def test_conditional_information():
     assert collider.value > 1 and estimate_mi(a, b).value < 0.03
 
 
+def test_a_constant_condition_changes_nothing():
+    x, y = normal_pair(400)
+    with pytest.warns(EstimateWarning, match="z is identical in all pairs"):
+        found = conditional_mi(x, y, np.ones(400))
+    assert found.raw == estimate_mi(x, y).raw and found.candidates["I(X;Z)"] == 0
+
+
 @pytest.mark.parametrize(
     "x, y, words",
     [

@@ -13,8 +13,9 @@ import numpy as np
 
 from ..data.synthetic import colored_motif_dataset
 from .explainers import explanation_data, with_ground_truth
-from ..explain.audit import Audited, agreement, audit, can_be_cut
+from ..explain.audit import audit, can_be_cut
 from ..explain.metrics import edge_auc
+from ..methods.robust import ROBUST
 from ..methods.two_stage import decoupled_config
 from ..train.trainer import GIBTrainer
 
@@ -26,7 +27,7 @@ VARIANTS = {
     "α = 0.3": {"alpha": 0.3},
     "α = 1": {"alpha": 1.0},
     "α = 1, two layers": {"alpha": 1.0, "generator_num_layers": 2},
-    "α = 1, two networks": {"alpha": 1.0, "generator_num_layers": 2, "generator_num_networks": 2},
+    "α = 1, two networks": ROBUST,
 }
 
 # %% ../../nbs/63_recipe_choice.ipynb #rch00007
@@ -60,14 +61,14 @@ def recipe_choice_trial(
     data = _graphs(dataset, seed, root)
     first, second = (_fitted(data, method, seed + shift, settings) for shift in (0, 1000))
     graphs = [graph for graph in data.valid if can_be_cut(graph)][:max_explained]
-    found, best = audit(first, graphs, seed=seed), first.history["epochs"][first.history["best_epoch"]]
+    found, best = audit(first, graphs, other=second, seed=seed), first.history["epochs"][first.history["best_epoch"]]
     scores = {
         "classification loss": best["classification"],
         "accuracy": best["score"],
         "mean mask": best["mean_node_mask"],
         "necessity": found.differences["necessity"]["difference"],
         "sufficiency": found.differences["sufficiency"]["difference"],
-        "agreement": agreement(Audited(first).scores(graphs), Audited(second).scores(graphs)),
+        "agreement": found.retrained,
     }
     return {
         "scores": scores,

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['TESTS', 'LEAST', 'cut_nodes', 'cut_edges', 'Audited', 'Task', 'AuditedExplainer', 'changes', 'top_part', 'Audit',
-           'can_be_cut', 'audit', 'agreement', 'mask_alone']
+           'can_be_cut', 'audit', 'mask_alone']
 
 # %% ../../nbs/48_audit.ipynb #aud00003
 import inspect
@@ -319,7 +319,7 @@ def audit(
         curves,
         _consistency(subject, graphs, scores, random),
         _permutation(subject, graphs[:20], scores, random),
-        None if other is None else agreement(scores, _subject(other).scores(graphs)),
+        None if other is None else _agreement(scores, _subject(other).scores(graphs)),
         len(graphs),
         _findings(differences),
         mask_alone(scores, before, subject.spec, subject.threshold),
@@ -364,7 +364,7 @@ def _permutation(subject: Audited, graphs, scores, random) -> float:
     return largest
 
 
-def agreement(first, second) -> float:
+def _agreement(first, second) -> float:
     "Mean rank correlation of the scores of two training runs, over graphs in which both vary."
     from scipy.stats import spearmanr
 

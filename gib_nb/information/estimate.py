@@ -40,7 +40,11 @@ class MIEstimate:
 
 def _estimate(method: str, terms: Tensor, candidates: dict, notes=(), p_value=None, systematic=0.0) -> MIEstimate:
     "A record from the terms [N] of the pairs, whose standard deviation gives the error, with an error that they do not show."
-    raw, error = candidates[method], math.hypot(float(terms.std() / len(terms) ** 0.5), systematic)
+    error = math.hypot(float(terms.std() / len(terms) ** 0.5), systematic)
+    return _record(method, candidates[method], error, candidates, notes, p_value)
+
+
+def _record(method: str, raw: float, error: float, candidates: dict, notes=(), p_value=None) -> MIEstimate:
     interval = (raw - 1.96 * error, raw + 1.96 * error)
     return MIEstimate(max(0.0, raw), raw, error, interval, method, candidates, p_value, tuple(notes))
 
@@ -50,6 +54,7 @@ class Columns(NamedTuple):
 
     numbers: Tensor  # [N, d], normal quantiles of ranks
     codes: Tensor  # [N, k], category numbers
+    name: str  # of the side, for messages
 
     @property
     def tied(self) -> bool:
@@ -66,7 +71,8 @@ class Columns(NamedTuple):
         return torch.cat([self.numbers, *hot], 1).float()
 
     def __or__(self, other: "Columns") -> "Columns":
-        return Columns(*(torch.cat(pair, 1) for pair in zip(self, other)))
+        joined = (torch.cat(pair, 1) for pair in zip(self[:2], other[:2]))
+        return Columns(*joined, f"({self.name}, {other.name})")
 
 # %% ../../nbs/05_estimate.ipynb #est00008
 def columns_of(values, name: str) -> Columns:
@@ -91,7 +97,7 @@ def columns_of(values, name: str) -> Columns:
                 codes.append(torch.from_numpy(code))
     stack = lambda some, kind: torch.stack(some, 1) if some else torch.zeros(len(values), 0, dtype=kind)
     found = stack(numbers, torch.double)
-    return Columns(rank_gaussianize(found) if numbers else found, stack(codes, torch.long))
+    return Columns(rank_gaussianize(found) if numbers else found, stack(codes, torch.long), name)
 
 # %% ../../nbs/05_estimate.ipynb #est00012
 def ksg(
@@ -222,9 +228,9 @@ class Fold(NamedTuple):
     "What one fold found."
 
     score: GaussianScore
-    steps: int  # of the critic; 0 if it did not help on validation pairs
     tables: list[Tensor]  # scores of the held-out pairs in blocks
-    base: tuple[Tensor, Tensor]  # terms and influence of the held-out pairs by the normal distribution alone
+    found: tuple[Tensor, Tensor]  # their terms and influence
+    base: tuple[Tensor, Tensor]  # the same by the normal distribution alone
     improving: bool  # at the last step
 
 
@@ -261,7 +267,8 @@ def _fit_fold(x: Tensor, y: Tensor, view: str, rows: Tensor, test: Tensor, seed:
     optimizer, (ux, vy) = torch.optim.Adam(critic.parameters(), 0.002), (u(x), v(y))
     scores = lambda part: score.table(ux[part], vy[part]) + critic.table(gx[part], gy[part])
     value_of = lambda: float(nce_terms(scores(valid))[0].mean())
-    base = [score.table(ux[part], vy[part]) for part in parts]
+    tables = [score.table(ux[part], vy[part]) for part in parts]
+    base = joined_terms(tables)
     best, weights = float(nce_terms(score.table(ux[valid], vy[valid]))[0].mean()), None
     chosen = step = 0
     while step < STEPS and step - chosen < PATIENCE * CHECK:
@@ -276,9 +283,10 @@ def _fit_fold(x: Tensor, y: Tensor, view: str, rows: Tensor, test: Tensor, seed:
                 best, chosen, weights = value, step, {n: w.clone() for n, w in critic.state_dict().items()}
     with torch.no_grad():
         if weights is None:
-            return Fold(score, 0, base, joined_terms(base), False)
+            return Fold(score, tables, base, base, False)
         critic.load_state_dict(weights)
-        return Fold(score, chosen, [scores(part) for part in parts], joined_terms(base), step == STEPS)
+        tables = [scores(part) for part in parts]
+    return Fold(score, tables, joined_terms(tables), base, step == STEPS)
 
 # %% ../../nbs/05_estimate.ipynb #est00031
 class CrossFit(NamedTuple):
@@ -290,19 +298,19 @@ class CrossFit(NamedTuple):
 
     def terms(self) -> dict[str, Tensor]:
         "Candidate → influence [N] of the held-out pairs."
-        trained = [joined_terms(fold.tables)[1] for fold in self.folds]
-        return {"gaussian": torch.cat([fold.base[1] for fold in self.folds]), "critic": torch.cat(trained)}
+        joined = lambda name: torch.cat([getattr(fold, name)[1] for fold in self.folds])
+        return {"gaussian": joined("base"), "critic": joined("found")}
 
     def candidates(self) -> dict[str, float]:
         "Candidate → value in nats, corrected for the bias of the normal distribution."
-        held_out = torch.cat([joined_terms(fold.tables)[0] for fold in self.folds]).mean()
+        held_out = torch.cat([fold.found[0] for fold in self.folds]).mean()
         bias = sum(fold.score.bias for fold in self.folds) / len(self.folds)
         return {"gaussian": self.whole.constant - self.whole.bias, "critic": float(held_out) + bias}
 
     @property
     def trained(self) -> bool:
         "Whether the critics find more than the normal distribution, by more than three standard errors."
-        gain = torch.cat([joined_terms(fold.tables)[0] - fold.base[0] for fold in self.folds])
+        gain = torch.cat([fold.found[0] - fold.base[0] for fold in self.folds])
         return bool(gain.mean() > 3 * gain.std() / len(gain) ** 0.5 + 1e-9)
 
     def p_value(self, permutations: int, seed: int) -> float | None:
@@ -379,7 +387,7 @@ def _without_critic(x: Columns, y: Columns) -> MIEstimate | None:
     candidates = {"neighbors": float(terms.mean()), "gaussian": normal.constant - normal.bias}
     return _estimate("neighbors", terms, candidates, systematic=bias)
 
-
+# %% ../../nbs/05_estimate.ipynb #est00060
 def _neighbors(x: Columns, y: Columns) -> tuple[Tensor, float]:
     "Terms [N] with three neighbors, and how far the mean is from that with ten."
     terms, more = (ksg(x.numbers.numpy(), y.numbers.numpy(), min(k, len(x.numbers) - 1)) for k in (3, 10))
@@ -387,7 +395,10 @@ def _neighbors(x: Columns, y: Columns) -> tuple[Tensor, float]:
 
 
 def _chosen(x: Columns, y: Columns, seed: int, progress: bool, permutations: int) -> MIEstimate:
-    "The estimate of columns of which neither side is empty."
+    "The estimate for the columns of two sides, 0 if one of them is constant."
+    if empty := [side.name for side in (x, y) if not side.numbers.shape[1] + side.codes.shape[1]]:
+        notes = [f"{name} is identical in all pairs: the estimate is 0 by construction" for name in empty]
+        return _estimate("constant", torch.zeros(len(x.numbers)), {"constant": 0.0}, notes)
     simple = _without_critic(x, y)
     if simple and not permutations:
         return simple
@@ -423,12 +434,7 @@ def estimate_mi(
     sides = columns_of(x, "x"), columns_of(y, "y")
     if len(sides[0].numbers) != len(sides[1].numbers):
         raise ValueError(f"expected as many x as y (got {len(sides[0].numbers)} and {len(sides[1].numbers)})")
-    empty = [name for name, side in zip("xy", sides) if not side.numbers.shape[1] + side.codes.shape[1]]
-    if empty:
-        notes = [f"{name} is identical in all pairs: the estimate is 0 by construction" for name in empty]
-        found = _estimate("constant", torch.zeros(len(sides[0].numbers)), {"constant": 0.0}, notes)
-    else:
-        found = _chosen(*sides, seed, progress, permutations)
+    found = _chosen(*sides, seed, progress, permutations)
     for text in found.warnings:
         warnings.warn(text, EstimateWarning, stacklevel=2)
     return replace(found, value=math.sqrt(1 - math.exp(-2 * found.value))) if normalized else found
@@ -448,5 +454,4 @@ def conditional_mi(
     for text in notes:
         warnings.warn(text, EstimateWarning, stacklevel=2)
     parts = {"I(X;(Y,Z))": both.raw, "I(X;Z)": alone.raw}
-    interval = (raw - 1.96 * error, raw + 1.96 * error)
-    return MIEstimate(max(0.0, raw), raw, error, interval, "difference", parts, None, notes)
+    return _record("difference", raw, error, parts, notes)
