@@ -25,6 +25,7 @@ _PUBLIC = {
     "chem.fragments": ("cut_fragment",),
     "chem.properties": ("property_oracle",),
     "chem.draw": ("draw_molecule",),
+    "chem.rationales": ("rationales", "Rationales"),
     "data.graph_dataset": ("GraphDataset",),
     "data.synthetic": ("motif_dataset", "to_line_graph"),
     "data.datasets": ("load_dataset", "denoising_dataset"),

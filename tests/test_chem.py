@@ -596,7 +596,9 @@ def test_nothing_selected_is_a_reason_not_an_error():
 
 def test_what_rdkit_refuses_is_a_reason_not_an_error(monkeypatch, capfd):
     monkeypatch.setattr(
-        fragments_module, "_keep_atoms", lambda mol, atoms: Chem.MolFromSmiles("C(C)(C)(C)(C)C", sanitize=False)
+        fragments_module,
+        "remove_others",
+        lambda mol, atoms: Chem.SanitizeMol(Chem.MolFromSmiles("C(C)(C)(C)(C)C", sanitize=False)),
     )
     fragment = cut_fragment("CCO", [0])
     assert fragment.mol is None and fragment.smiles is None and "greater than permitted" in fragment.reason

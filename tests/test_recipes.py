@@ -52,7 +52,7 @@ def copied(tmp_path_factory):
     )
     block = register(folder / "gib_nb" / "data" / "registry.py", 'DATASETS.register("rings"')
     add_cell(
-        folder / "nbs" / "24_datasets.ipynb",
+        folder / "nbs" / "25_datasets.ipynb",
         "import torch\nfrom torch_geometric.data import Data\n\n"
         + block[block.index("def rings") : block.index("DATASETS.register")],
     )

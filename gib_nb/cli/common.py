@@ -101,3 +101,36 @@ def output(path):
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def report_skipped(file, explained: int, total: int, why: str):
+    "Report how many lines were skipped; ValueError if all of them were."
+    if not explained:
+        raise ValueError(
+            f"expected at least one molecule that can be explained in {file} "
+            f"(got none in {total:,} line{'s'[: total > 1]}: {why})"
+        )
+    if explained < total:
+        print(f"explained {explained:,} of {total:,} lines; {total - explained:,} skipped: {why}", file=sys.stderr)
+
+
+class Tally:
+    "Records from `explain_records`, counted as they pass."
+
+    def __init__(self, found):
+        self.found, self.total, self.explained, self.empty, self.first = found, 0, 0, 0, None
+
+    def __iter__(self):
+        for self.total, (line, smiles, e, reason) in enumerate(self.found, 1):
+            self.explained += e is not None
+            self.empty += e is None and not smiles
+            if e is None and smiles and self.first is None:
+                short = reason if len(reason) < 300 else f"{reason[:150]} … {reason[-150:]}"
+                self.first = f"line {line}: {short}"
+            yield line, smiles, e, reason
+
+    def why(self) -> str:
+        "Why lines were skipped, as text."
+        broken = self.total - self.explained - self.empty
+        parts = [f"{self.empty:,} empty"] if self.empty else []
+        return "; ".join(parts + ([f"{broken:,} without a molecule, the first is {self.first}"] if broken else []))

@@ -4,9 +4,19 @@ import argparse
 import csv
 import os
 import pathlib
-import sys
 
-from gib_nb.cli.common import PLAIN, add_renamed, add_worker_options, output, probability, report_progress, workers
+from gib_nb.cli import explain_predictor
+from gib_nb.cli.common import (
+    PLAIN,
+    Tally,
+    add_renamed,
+    add_worker_options,
+    output,
+    probability,
+    report_progress,
+    report_skipped,
+    workers,
+)
 from gib_nb.cli.explain_graphs import explain_graphs, holds_graphs
 from gib_nb.data.records import FILES, numbered_smiles, smiles_column
 from gib_nb.experiments.screening import explain_records
@@ -31,6 +41,10 @@ Without --model, the model that the package contains for the property is used, a
 printed text and the HTML page say how well the model predicts test molecules, and whether the property of the
 fragment is closer to that of the molecule than the property of random connected fragments of the same size.
 
+With --predictor FILE.py:FUNCTION no model of this package is needed. The function gets a list of SMILES and returns
+one number for each. If a molecule has at most --budget connected fragments, all of them are scored, so that no better
+one exists; the column exact says so. Rings stay whole, and hydrogens take the place of bonds that were cut.
+
 Graphs are read from a .pt file with a list of torch_geometric Data, or a folder of such files, as in gib-nb train.
 Each row lists the numbers of the selected nodes and edges. Without --model, a model is first trained on the labels.
 
@@ -41,6 +55,7 @@ examples:
   gib-nb explain library.smi --model runs/QED-20260101-120000 --out library.csv
   gib-nb explain library.smi.gz --out library.parquet --jobs -1
   gib-nb explain graphs.pt --out graphs.html
+  gib-nb explain library.csv --predictor forest.py:probability --goal high --out fragments.html
 """
 )
 
@@ -92,6 +107,7 @@ def add_parser(commands) -> list:
         help="atoms with a probability above X are in the subgraph (default: the threshold of the model)",
     )
     add_worker_options(parser)
+    explain_predictor.add_options(parser)
     add_renamed(parser, {"--smiles-column": "--smiles"})
     parser.set_defaults(run=explain_command)
     return [parser]
@@ -99,6 +115,7 @@ def add_parser(commands) -> list:
 
 def explain_command(args) -> int:
     "Explain one SMILES, or all molecules or graphs of a file; returns the exit code."
+    explain_predictor.check_options(args)
     if holds_graphs(args.smiles):
         return explain_graphs(args)
     suffix = pathlib.Path(args.out).suffix.lower() if args.out else None
@@ -109,6 +126,8 @@ def explain_command(args) -> int:
     if args.smiles_column is not None and not many:
         raise argparse.ArgumentTypeError(f"expected a file for --smiles (got the SMILES {args.smiles})")
     (check_file if many else check_smiles)(args)  # before a model is loaded in vain
+    if args.predictor:
+        return explain_predictor.explain_with_predictor(args)
     explain = screen_file if suffix == ".parquet" else explain_file if many else explain_one
     return explain(args, suffix, *load_model(args))
 
@@ -216,36 +235,3 @@ def screen_file(args, suffix, trainer, oracle) -> int:
     why = f"the column reason of {args.out} says why"
     report_skipped(args.smiles, found["explained"], found["lines"], why)
     return 0
-
-
-def report_skipped(file, explained: int, total: int, why: str):
-    "Report how many lines were skipped; ValueError if all of them were."
-    if not explained:
-        raise ValueError(
-            f"expected at least one molecule that can be explained in {file} "
-            f"(got none in {total:,} line{'s'[: total > 1]}: {why})"
-        )
-    if explained < total:
-        print(f"explained {explained:,} of {total:,} lines; {total - explained:,} skipped: {why}", file=sys.stderr)
-
-
-class Tally:
-    "Records from `explain_records`, counted as they pass."
-
-    def __init__(self, found):
-        self.found, self.total, self.explained, self.empty, self.first = found, 0, 0, 0, None
-
-    def __iter__(self):
-        for self.total, (line, smiles, e, reason) in enumerate(self.found, 1):
-            self.explained += e is not None
-            self.empty += e is None and not smiles
-            if e is None and smiles and self.first is None:
-                short = reason if len(reason) < 300 else f"{reason[:150]} … {reason[-150:]}"
-                self.first = f"line {line}: {short}"
-            yield line, smiles, e, reason
-
-    def why(self) -> str:
-        "Why lines were skipped, as text."
-        broken = self.total - self.explained - self.empty
-        parts = [f"{self.empty:,} empty"] if self.empty else []
-        return "; ".join(parts + ([f"{broken:,} without a molecule, the first is {self.first}"] if broken else []))

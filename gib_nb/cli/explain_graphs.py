@@ -48,7 +48,7 @@ def check_options(args):
     "ArgumentTypeError for options that apply only to molecules."
     if args.out and pathlib.Path(args.out).suffix.lower() not in (".csv", ".html"):
         raise argparse.ArgumentTypeError(f"expected --out with the ending .csv or .html for graphs (got {args.out})")
-    for option in ("property", "smiles_column", "jobs", "dask"):
+    for option in ("property", "smiles_column", "predictor", "jobs", "dask"):
         if getattr(args, option) is not None:
             name = "--smiles" if option == "smiles_column" else f"--{option}"
             raise argparse.ArgumentTypeError(f"expected molecules for {name} (got the graphs in {args.smiles})")

@@ -15,6 +15,7 @@ NAMES = (
     "cost",
     "methods",
     "explaining",
+    "rationales",
     "sweeping",
     "threads",
     "explorers",

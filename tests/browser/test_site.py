@@ -56,7 +56,7 @@ def test_a_lesson_and_a_module_are_prepared_for_the_site(tmp_path, monkeypatch):
         for name in gib_nb.information.exact.__all__
         if callable(getattr(gib_nb.information.exact, name))
     )
-    page = build.reference("train.trainer", "nbs/41_trainer.ipynb")
+    page = build.reference("train.trainer", "nbs/42_trainer.ipynb")
     assert "### GIBTrainer.load\n" in page and "### GIBTrainer.from_file\n" in page and "object at 0x" not in page
     assert "## GIBEnsemble\n" in build.reference("train.ensemble", None) and ":obj:" not in page
     assert "<munder>" in mathml.mathml(r"\underbrace{L}_{\text{loss}}", True)
@@ -121,7 +121,7 @@ def test_explorers_are_files_that_the_pages_show(site):
 def test_figures_are_drawn_and_bookkeeping_is_gone(site):
     page = (site / "nbs/lessons/04_smaller.html").read_text()
     assert page.count("gibFigure(") >= 2 and "_static/plotly.min.js" in page
-    room = (site / "nbs/26_connectivity.html").read_text()
+    room = (site / "nbs/27_connectivity.html").read_text()
     assert "nbdev_export" not in room and "default_exp" not in room and "#| export" not in room
 
 
