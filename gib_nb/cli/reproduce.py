@@ -38,6 +38,14 @@ TABLES = {
         3,
         200,
     ),
+    "cut-fragments": Table(
+        "experiments.cut_fragments",
+        {"QED": 2, "DRD2": 5, "HLM": 2, "MLM": 2},
+        ("methods", "seeds", "max_explained", "max_graphs"),
+        20,
+        3,
+        200,
+    ),
     "denoising": Table("experiments.denoising", {"MUTAG": 0.1}, ("methods", "seeds"), 100, 20),
     "explanation": Table(
         "experiments.explainers", {"motif": 1, "Mutagenicity": 5}, ("methods", "seeds", "max_explained"), 60
@@ -84,6 +92,7 @@ tables, with published data from --data or GIB_NB_DATA:
   classification   as in the paper: poolings, plain networks, and GIBs on ten folds of four data sets
   interpretation   as in the paper: how far the property of a fragment is from that of its molecule, against the
                    fraction of selected atoms
+  cut-fragments    a predictor of fragments chooses among random ones: how close does it come to the property function?
   denoising        as in the paper: which edges of MUTAG are real? 20 seeds
   explanation      a GIB and related methods, compared with PyG's GNNExplainer, PGExplainer, attention, integrated
                    gradients, and random edges, on motif graphs and on Mutagenicity
