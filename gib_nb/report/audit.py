@@ -10,15 +10,16 @@ MEANING = {
     "sufficiency": "keep only the selection",
     "extension": "add half of the rest",
     "use": "run the classifier alone",
+    "together": "necessity and sufficiency, added up",
 }
-HEADING = ["change of the prediction", "", "mask", "random", "better by"]
+HEADING = ["change of the prediction", "", "mask", "random", "difference"]
 
 
 def audit_rows(
     found,  # `Audit`
 ) -> list[list[str]]:
-    "For each test its name, what is done, the mean change with the mask and with a random one, and how much better the mask is."
-    mean = lambda test, kind: f"{fmean(found.curves[test][kind].values()):.2f}"
+    "For each test its name, what is done, the mean change with the mask and with a random one, and how much better the mask is; for use, how often the two differ."
+    mean = lambda test, kind: f"{fmean(found.curves[test][kind].values()):.2f}" if test in found.curves else ""
     interval = lambda each: "{difference:+.2f} [{low:+.2f}, {high:+.2f}]".format(**each)
     return [
         [test, MEANING[test], mean(test, "mask"), mean(test, "random"), interval(each)]
