@@ -67,6 +67,7 @@ TABLES = {
         5,
     ),
     "atoms": Table("experiments.contributions", {"Lipophilicity": 6}, ("seeds", "max_explained"), 60, 5, 200),
+    "toxicophores": Table("experiments.toxicophores", {"Mutagenicity": 4}, ("methods", "seeds"), 90, 5),
     "ablation": Table("experiments.explainers", {"Mutagenicity": 15}, ("seeds",), 60, 3),
     "recipe-choice": Table(
         "experiments.recipe_choice",
@@ -100,6 +101,7 @@ tables, with published data from --data or GIB_NB_DATA:
                    forest, a constant, and chemprop if it is installed
   atoms            how well atom weights agree with known atomic contributions to logP: a GIB, integrated
                    gradients, and GNNExplainer
+  toxicophores     which of six known groups of atoms do masks find in mutagens without explicit hydrogens?
   ablation         the two-stage GIB on Mutagenicity, complete and with one part left out at a time
   recipe-choice    can variants of a recipe be compared without knowing the true edges?
   audit            trained models, and masks that are wrong on purpose: which of them does the audit detect?
