@@ -1636,6 +1636,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                       'gib_nb/explain/molecule.py'),
                                          'gib_nb.explain.molecule.MoleculeExplanation.fragment_fraction': ( 'explain_molecule.html#moleculeexplanation.fragment_fraction',
                                                                                                             'gib_nb/explain/molecule.py'),
+                                         'gib_nb.explain.molecule.MoleculeExplanation.others': ( 'explain_molecule.html#moleculeexplanation.others',
+                                                                                                 'gib_nb/explain/molecule.py'),
                                          'gib_nb.explain.molecule.MoleculeExplanation.random_biases': ( 'explain_molecule.html#moleculeexplanation.random_biases',
                                                                                                         'gib_nb/explain/molecule.py'),
                                          'gib_nb.explain.molecule.MoleculeExplanation.svg': ( 'explain_molecule.html#moleculeexplanation.svg',

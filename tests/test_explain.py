@@ -9,6 +9,7 @@ import torch
 from torch_geometric.data import Data
 
 import gib_nb
+from gib_nb.chem.fragments import cut_fragment
 from gib_nb.chem.properties import property_oracle
 from gib_nb.chem.smiles import ATOM_FEATURES, molecule_to_data
 from gib_nb.data.datasets import molecule_dataset
@@ -19,6 +20,7 @@ from gib_nb.explain.molecule import (
     DRAWS,
     LARGEST_COMPARED,
     SHIPPED_MODELS,
+    ModelCard,
     MoleculeExplanation,
     best_examples,
     explain_molecules,
@@ -30,6 +32,7 @@ from gib_nb.explain.molecule import (
     shipped_model,
     verdict,
 )
+from gib_nb.report.molecules import MOLECULE_COLUMNS, molecule_figure, molecule_row
 from gib_nb.train.config import configure
 from gib_nb.train.trainer import GIBTrainer
 
@@ -418,3 +421,14 @@ def test_molecules_are_explained_in_one_pass(monkeypatch):
     monkeypatch.setattr(trainer.model, "forward", lambda *arguments: pytest.fail("a second pass"))
     found = explain_molecules([molecule_to_data(smiles) for smiles in ("CCO", "c1ccccc1", "CC(=O)N")], trainer)
     assert len(passes) == 1 and len(found) == 3
+
+
+def test_all_components_of_a_subgraph_are_shown():
+    "Of lidocaine: the ring with its methyl groups is the fragment; an ethyl group and an oxygen are selected besides."
+    lidocaine, ring = "CCN(CC)CC(=O)Nc1c(C)cccc1C", range(9, 17)
+    weights = tuple(float(atom in (0, 1, 7, *ring)) for atom in range(17))
+    e = MoleculeExplanation(lidocaine, weights, 0.5, 3, cut_fragment(lidocaine, ring), 0.8, model=ModelCard("0" * 8))
+    assert e.others == ("*CC", "*=O")
+    assert "the largest of 3 connected components\n            also *CC\n            also *=O" in str(e)
+    assert molecule_row(1, lidocaine, e, None)[MOLECULE_COLUMNS.index("others")] == "*CC.*=O"
+    assert "also selected: *CC, *=O" in molecule_figure(e)

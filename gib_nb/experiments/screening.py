@@ -69,6 +69,7 @@ def _schema():
             "pattern": pyarrow.string(),
             "fragment_fraction": pyarrow.float32(),
             "components": pyarrow.int32(),
+            "others": pyarrow.string(),
             "weights": pyarrow.list_(pyarrow.float32()),
             "reason": pyarrow.string(),
             "model": pyarrow.string(),
@@ -83,6 +84,7 @@ def _explained_columns(e):
         "pattern": e.fragment.pattern,
         "fragment_fraction": e.fragment_fraction,
         "components": e.components,
+        "others": ".".join(e.others),
         "weights": e.weights,
         "model": e.model.fingerprint,
     }
@@ -92,7 +94,7 @@ def shard_table(
     records: list[tuple[int, str]],  # number of the line in the file, and SMILES
     trainer,  # as in `explain_molecules`
     threshold: float | None = None,
-):  # pyarrow Table: line, smiles, prediction, fragment, pattern, fragment_fraction, components, weights of all atoms, reason, fingerprint of the model
+):  # pyarrow Table: line, smiles, prediction, fragment, pattern, fragment_fraction, components, others, weights of all atoms, reason, fingerprint of the model
     "A row for each record; without an explanation, all columns but line, SMILES, and reason are null."
     import pyarrow
 

@@ -229,6 +229,17 @@ def bias(self: MoleculeExplanation) -> float | None:
 
 
 @patch(as_prop=True)
+def others(self: MoleculeExplanation) -> tuple:  # of SMARTS
+    "The other connected components of the subgraph, as patterns like that of the fragment; largest first."
+    from gib_nb.chem.fragments import connected_components, open_pattern
+    from gib_nb.chem.smiles import read_molecule
+
+    selected = [atom for atom, weight in enumerate(self.weights) if weight > self.threshold]
+    mol = read_molecule(self.smiles)
+    return tuple(open_pattern(mol, atoms) for atoms in connected_components(mol, selected)[1:])
+
+
+@patch(as_prop=True)
 def closer_than(self: MoleculeExplanation) -> float | None:
     "The fraction of random fragments whose bias is larger than that of the fragment; by chance ½ on average."
     return (
@@ -314,6 +325,7 @@ def _summary_text(e):
                 "one connected component"
                 if e.components == 1
                 else f"the largest of {e.components} connected components"
+                + "".join(f"{INDENT}also {pattern}" for pattern in e.others)
             )
         )
     lines = [f"molecule    {e.smiles}", found, f"prediction  {label_text(e.prediction)}"]

@@ -69,6 +69,7 @@ _MOLECULE_COLUMNS = {
     "fragment": Column("fragment", "SMILES of the largest connected component of the atoms above the threshold"),
     "pattern": Column("pattern", "SMARTS of the fragment's atoms as they are in the molecule; * where it was cut"),
     "fragment_fraction": Column("fragment fraction", "fraction of all atoms that are in the fragment"),
+    "others": Column("others", "the other components of the atoms above the threshold, as SMARTS, separated by dots"),
     "reason": Column("reason", "why there is no fragment, or no molecule; empty if there are both"),
     "model": Column("model", "fingerprint of the weights of the model"),
     "bias": Column(

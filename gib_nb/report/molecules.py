@@ -13,6 +13,7 @@ MOLECULE_COLUMNS = (
     "pattern",
     "fragment_fraction",
     "components",
+    "others",
     "reason",
     "model",
 )
@@ -27,7 +28,7 @@ def molecule_row(
     "The values of `MOLECULE_COLUMNS` for one record."
     e = explanation
     if e is None:
-        return [line, smiles, "", "", "", "", "", reason, ""]
+        return [line, smiles, *[""] * 6, reason, ""]
     return [
         line,
         smiles,
@@ -36,6 +37,7 @@ def molecule_row(
         e.fragment.pattern or "",
         f"{e.fragment_fraction:.4f}",
         e.components,
+        ".".join(e.others),
         reason or "",
         e.model.fingerprint,
     ]
@@ -60,6 +62,8 @@ def molecule_figure(
         if len(e.fragment.atoms)
         else f"no atom is selected, of {len(e.weights)}",
     ]
+    if e.others:
+        lines.append(f"also selected: {', '.join(e.others)}")
     if e.oracle:
         value = "none" if e.fragment_value is None else f"{e.fragment_value:.3f}"
         lines.append(f"{e.oracle}: molecule {e.value:.3f}, fragment {value}")
