@@ -22,7 +22,7 @@ from .verdict import UNWRITTEN, Verdict, to_numpy
 class Question:
     "A question that is answered by a number, or by one of the choices a, b, c …"
 
-    lesson: int
+    lesson: int | str  # 1 to 11, or the name of a lesson of your own
     name: str
     text: str
     answer: object  # a number, or the letter of the right choice
@@ -31,6 +31,7 @@ class Question:
     choices: dict = field(default_factory=dict)  # letter → text
     tolerance: float = 0.006  # relative to 1 or, for larger numbers, to the answer
     unit: str = ""
+    points: float = 1.0  # in homework
 
     @functools.cached_property
     def widget(self):

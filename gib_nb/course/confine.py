@@ -1,0 +1,157 @@
+"""Limits on the process that runs an answer: time, memory, files, network, and other processes.
+
+On Linux the kernel enforces them, without any privileges: Landlock for files, a seccomp filter for sockets, new
+processes, and signals. Elsewhere, and on a kernel that has neither, a hook of the interpreter refuses the same things.
+It stops ordinary code, but not code that calls the operating system by other means than Python. The limits cannot be
+lifted again by the process.
+"""
+
+import contextlib
+import ctypes
+import os
+import pathlib
+import platform
+import struct
+import sys
+import sysconfig
+
+READ, WRITE_FILE, FILE_RIGHTS = 0b1101, 0b10, 0b100000000000111  # rights of Landlock
+RIGHTS_OF_VERSION = {1: 13, 2: 14, 3: 15, 4: 15}  # number of rights, 16 from version 5
+EPERM, ENOSYS = 1, 38
+ALLOW, ERROR, KILL = 0x7FFF0000, 0x00050000, 0x80000000  # what a seccomp filter returns
+THREAD = 0x10000  # flag of clone: a thread, not a process
+NEWEST = 447  # system calls from this number on are refused as unknown; programs then use the older ones
+# refused: sockets, other processes, the attributes of files, which Landlock leaves alone, and ways around the limits
+REFUSED = {
+    "x86_64": (41, 57, 58, 62, 90, 91, 92, 93, 94, 101, 129, 132, 141, 165, 188, 189, 190, 197, 198, 199, 200, 203)
+    + (234, 235, 248, 249, 250, 260, 261, 268, 272, 280, 297, 298, 308, 310, 311, 321, 323, 424, 425, 434, 438),
+    "aarch64": (5, 6, 7, 14, 15, 16, 40, 52, 53, 54, 55, 88, 97, 117, 122, 129, 130, 131, 138, 140, 198, 217, 218, 219)
+    + (240, 241, 268, 270, 271, 280, 282, 424, 425, 434, 438),
+}
+MACHINE = {"x86_64": (0xC000003E, 56, 302), "aarch64": (0xC00000B7, 220, 261)}  # identifier, clone, prlimit64
+CLONE3 = 435
+
+
+def readable(root: pathlib.Path, hidden) -> list:  # of paths
+    "A folder as a list of paths that together hold everything in it but the hidden paths."
+    if not any(path == root or root in path.parents for path in hidden):
+        return [root]
+    if root in hidden or not root.is_dir():
+        return []
+    return [path for inside in root.iterdir() for path in readable(inside, hidden)]
+
+
+def program_folders() -> list:
+    "What a Python program needs to read: the interpreter, its libraries, and installed packages."
+    import site
+
+    named = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    system = ["/usr/lib", "/usr/local/lib", "/lib", "/lib64", "/usr/lib64", "/etc/ld.so.cache", "/dev/urandom"]
+    about = ["/proc/cpuinfo", "/proc/meminfo", "/sys/devices/system", "/usr/share/zoneinfo"]
+    found = [*named, *site.getsitepackages(), os.path.join(sys.base_prefix, "lib"), sys.executable, *system, *about]
+    return [pathlib.Path(path).resolve() for path in dict.fromkeys(found) if path and os.path.exists(path)]
+
+
+def restrict_files(read: list, write: list) -> bool:
+    "Let this process open only some paths, by Landlock; False where the kernel has none."
+    if sys.platform != "linux":
+        return False
+    call = ctypes.CDLL(None, use_errno=True).syscall
+    if (version := call(444, None, ctypes.c_size_t(0), 1)) < 1:
+        return False
+    every = (1 << RIGHTS_OF_VERSION.get(version, 16)) - 1
+    rules = call(444, ctypes.c_char_p(struct.pack("Q", every)), ctypes.c_size_t(8), 0)
+    for path, rights in [*((path, READ) for path in read), *((path, every) for path in write)]:
+        with contextlib.suppress(OSError):  # a file that has gone meanwhile
+            place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+            rights &= every if os.path.isdir(path) else FILE_RIGHTS
+            call(445, rules, 1, ctypes.c_char_p(struct.pack("=Qi", rights, place)), 0)
+            os.close(place)
+    done = ctypes.CDLL(None).prctl(38, 1, 0, 0, 0) == 0 and call(446, rules, 0) == 0
+    os.close(rules)
+    return done
+
+
+def filter_of(machine: str) -> bytes:
+    "The seccomp filter of a machine, as a program of instructions (code, jump if true, jump if false, value)."
+    identifier, clone, limits = MACHINE[machine]
+    load, equal, at_least, any_bit, give = 0x20, 0x15, 0x35, 0x45, 0x06
+    refuse = lambda number, error: [(equal, 0, 1, number), (give, 0, 0, ERROR | error)]
+    lines = [(load, 0, 0, 4), (equal, 1, 0, identifier), (give, 0, 0, KILL), (load, 0, 0, 0)]
+    lines += [line for number in REFUSED[machine] for line in refuse(number, EPERM)]
+    lines += refuse(CLONE3, ENOSYS)  # its flags cannot be seen; the library then uses clone
+    lines += [(at_least, 0, 1, NEWEST), (give, 0, 0, ERROR | ENOSYS)]
+    allow_or_refuse = [(give, 0, 0, ERROR | EPERM), (give, 0, 0, ALLOW)]
+    lines += [(equal, 0, 4, clone), (load, 0, 0, 16), (any_bit, 1, 0, THREAD), *allow_or_refuse]
+    lines += [(equal, 0, 4, limits), (load, 0, 0, 16), (equal, 1, 0, 0), *allow_or_refuse]
+    lines += [(give, 0, 0, ALLOW)]
+    return b"".join(struct.pack("HBBI", *line) for line in lines)
+
+
+def restrict_calls() -> bool:
+    "Refuse sockets, new processes, and signals to others, by a seccomp filter; False where there is none."
+    if sys.platform != "linux" or platform.machine() not in MACHINE or sys.maxsize < 2**32:
+        return False
+    code = filter_of(platform.machine())
+    lines = ctypes.create_string_buffer(code, len(code))
+    program = struct.pack("HxxxxxxP", len(code) // 8, ctypes.addressof(lines))
+    prctl = ctypes.CDLL(None).prctl
+    return prctl(38, 1, 0, 0, 0) == 0 and prctl(22, 2, ctypes.c_char_p(program), 0, 0) == 0
+
+
+def restrict_resources(seconds: int, memory: int, threads_only: bool):
+    "Limit the time on the processor, the memory in bytes, and the size of files; without effect on Windows."
+    try:
+        import resource
+    except ImportError:
+        return
+    limits = {"CPU": seconds, "AS": memory, "FSIZE": 2**24, "CORE": 0, "NOFILE": 256}
+    for name, value in (limits if threads_only else limits | {"NPROC": 1}).items():
+        with contextlib.suppress(ValueError, OSError):  # the system allows less, or has no such limit
+            resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (value, value))
+
+
+PROCESSES = ("subprocess.Popen", "os.system", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.exec")
+SIGNALS = ("os.kill", "os.killpg", "os.startfile", "os.startfile/2")
+FILES = ("open", "os.listdir", "os.scandir", "os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.chmod", "os.chown")
+MORE_FILES = ("os.link", "os.symlink", "os.truncate", "os.utime", "os.setxattr", "os.removexattr")
+
+
+def add_hook(files: tuple | None, calls: bool):  # files: (read, write), folders
+    "Refuse in the interpreter what the kernel does not: files outside of the folders, or sockets and processes."
+    inside = lambda path, roots: any(path == root or path.startswith(root + os.sep) for root in roots)
+    read, write = ([str(path) for path in some] for some in files or ((), ()))
+
+    def refuse(event, arguments):
+        if calls and (event.startswith("socket.") or event in PROCESSES or event in SIGNALS):
+            raise PermissionError(f"{event} is not allowed here")
+        if files and event in FILES + MORE_FILES:
+            changes = event not in ("open", "os.listdir", "os.scandir")
+            if event == "open":
+                mode, flags = arguments[1], arguments[2]
+                changes = bool(mode and set(mode) & set("wax+")) or bool(flags & (os.O_WRONLY | os.O_RDWR))
+            paths = [os.fsdecode(each) for each in arguments[:2] if isinstance(each, (str, bytes))]
+            for path in paths[:1] if event == "open" else paths:
+                if not inside(os.path.realpath(path), write if changes else read + write):
+                    raise PermissionError(f"{path} is not allowed here")
+
+    sys.addaudithook(refuse)
+
+
+def confine(
+    work: pathlib.Path,  # the only folder in which files may be written
+    hidden,  # paths that may not be read, although they are part of an installed package
+    package: pathlib.Path,  # folder of gib_nb
+    seconds: int,  # on the processor
+    memory: int,  # bytes
+) -> dict:  # "files", "network" → "kernel" or "interpreter"
+    "Limit this process for good, and say by which means."
+    hidden = [pathlib.Path(path).resolve() for path in hidden]
+    roots = [*program_folders(), package.resolve()]
+    read = [path for root in dict.fromkeys(roots) for path in readable(root, hidden)]
+    write = [work.resolve(), *(path for path in [pathlib.Path(os.devnull)] if path.exists())]
+    files, calls = restrict_files(read, write), restrict_calls()
+    restrict_resources(seconds, memory, threads_only=calls)
+    if not (files and calls):
+        add_hook(None if files else (read, write), not calls)
+    return {"files": "kernel" if files else "interpreter", "network": "kernel" if calls else "interpreter"}

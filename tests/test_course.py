@@ -1,0 +1,464 @@
+"""Homework: what is handed out, and how a class is graded, with wrong, endless, malicious, and unrunnable notebooks among it."""
+
+import csv
+import inspect
+import json
+import pathlib
+import re
+import sys
+
+import numpy as np
+import pytest
+
+from gib_nb.cli import main
+from gib_nb.course import confine
+from gib_nb.course.assignment import load_key, make_assignment
+from gib_nb.course.class_page import class_page
+from gib_nb.course.export import export_assignment
+from gib_nb.course.grade import (
+    CELL_FAILS,
+    ENDED,
+    MISSING,
+    NO_CELLS,
+    NO_END,
+    NO_NOTEBOOK,
+    TOO_MUCH,
+    UNKNOWN,
+    grade_notebook,
+    handed_in,
+)
+from gib_nb.course.session import Limits, RemoteFunction, Session
+from gib_nb.course.wire import decode, encode, from_line, to_line
+from gib_nb.exercises.base import LESSONS, OWN, Exercise, exercises_of
+from gib_nb.exercises.own import load_lesson
+from gib_nb.exercises.verdict import UNWRITTEN
+
+QUICK = Limits(seconds=1, total=30)
+linux = pytest.mark.skipif(sys.platform != "linux", reason="the kernel's limits are those of Linux")
+
+
+def sources(notebook):
+    return ["".join(cell["source"]) for cell in notebook["cells"]]
+
+
+def write_notebook(path, *cells):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    code = [{"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None, "source": c} for c in cells]
+    path.write_text(json.dumps({"cells": code, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
+    return path
+
+
+# ---- values on the wire
+
+
+@pytest.mark.parametrize(
+    "value",
+    [None, True, "word", 3, 0.5, float("inf"), [1, [2.0, "a"]], (1, (2,)), np.float64(2), np.arange(6).reshape(2, 3)]
+    + [np.array([True, False]), np.zeros((0, 3)), np.array([np.nan, 1.0])],
+    ids=repr,
+)
+def test_a_value_arrives_as_it_was(value):
+    found = decode(from_line(to_line({"value": encode(value)}))["value"])
+    assert type(found) is type(value) or np.ndim(value) == 0 and not isinstance(value, (str, list))
+    assert repr(np.asarray(found, object)) == repr(np.asarray(value, object))
+
+
+def test_what_is_no_plain_value_is_named_and_equals_nothing():
+    class Equal:
+        __eq__ = lambda self, other: True
+
+    for value in (Equal(), {"a": 1}, np.array(["a"]), np.array([Equal()]), 1j, 10**400):
+        assert repr(decode(encode(value))).startswith("a value of type") and decode(encode(value)) != 0
+    for line in (b"no", b"[1]", b'"a"', b"[" * 100_000):
+        with pytest.raises(ValueError, match="expected a message"):
+            from_line(line)
+    for message in (
+        {"array": [1], "dtype": "O", "shape": [1]},
+        {"array": ["x"], "dtype": "U9", "shape": [1]},
+        {"a": 1},
+    ):
+        with pytest.raises(ValueError, match="expected an"):
+            decode(message)
+
+
+# ---- the process of an answer
+
+
+@pytest.fixture(scope="module")
+def session():
+    with Session(Limits(seconds=5, total=300)) as session:
+        yield session
+
+
+def raised(session, source):
+    "The error of a cell, as type: message."
+    found = session.run_cell(source)
+    return found and f"{found['type']}: {found['message']}"
+
+
+def test_a_function_runs_there_as_it_would_here(session):
+    assert session.run_cell("import numpy as np\n%matplotlib inline\n!ls\ndef double(x):\n    return 2 * x") is None
+    double = session.look("double")
+    assert isinstance(double, RemoteFunction) and double(3) == 6
+    np.testing.assert_array_equal(double(np.array([[1.0, 2.0]])), [[2.0, 4.0]])
+    session.run_cell("def twice(f, n):\n    return [f(i) for i in range(n)]\ndef changes(a):\n    a[0] = 7")
+    assert session.look("twice")(lambda number: number**2, 3) == [0, 1, 4]
+    mine = np.zeros(2)
+    session.look("changes")(mine)
+    assert mine.tolist() == [7, 0]
+    session.run_cell("answer = 0.5\nword = 'c'")
+    assert session.look("answer") == 0.5 and session.look("word") == "c"
+    with pytest.raises(KeyError):
+        session.look("nothing")
+
+
+def test_an_error_has_its_line(session):
+    session.run_cell("def stumbles(x):\n    y = x\n    return y[9]")
+    with pytest.raises(Exception, match="out of range") as caught:
+        session.look("stumbles")([1])
+    assert type(caught.value).__name__ == "IndexError" and caught.value.answer_line == 3
+    assert session.run_cell("a = 1\nraise ValueError('no')") == {"type": "ValueError", "message": "no", "line": 2}
+
+
+FORBIDDEN = {
+    "reads the exercises": "open({exercises!r}).read()",
+    "reads another file": "open({secret!r}).read()",
+    "lists a folder": "import os; os.listdir({folder!r})",
+    "writes a file": "open({secret!r} + '2', 'w')",
+    "removes a file": "import os; os.remove({secret!r})",
+    "changes the rights of a file": "import os; os.chmod({secret!r}, 0)",
+    "opens a socket": "import socket; socket.create_connection(('127.0.0.1', 9))",
+    "starts a program": "import subprocess; subprocess.run(['ls'])",
+    "forks": "import os; os.fork()",
+    "ends the grader": "import os; os.kill(os.getppid(), 9)",
+    "imports the hidden cases": "import gib_nb.exercises.lesson_1",
+}
+
+
+@linux
+@pytest.mark.parametrize("does", FORBIDDEN)
+def test_an_answer_reaches_nothing_outside(session, does, tmp_path):
+    (tmp_path / "secret.txt").write_text("the key")
+    exercises = pathlib.Path(confine.__file__).parents[1] / "exercises" / "lesson_1.py"
+    code = FORBIDDEN[does].format(exercises=str(exercises), secret=str(tmp_path / "secret.txt"), folder=str(tmp_path))
+    assert raised(session, code).startswith(("PermissionError", "ModuleNotFoundError")), does
+    assert [path.name for path in tmp_path.iterdir()] == ["secret.txt"]
+    assert (tmp_path / "secret.txt").read_text() == "the key"
+
+
+@linux
+def test_the_interpreter_refuses_where_the_kernel_cannot(tmp_path, monkeypatch):
+    "On another system, or with an old kernel."
+    import subprocess
+
+    (tmp_path / "secret.txt").write_text("the key")
+    (tmp_path / "work").mkdir()
+    tries = {does: code for does, code in FORBIDDEN.items() if does != "imports the hidden cases"}
+    exercises = pathlib.Path(confine.__file__).parents[1] / "exercises" / "lesson_1.py"
+    code = f"""
+import pathlib, sys
+from gib_nb.course import confine
+confine.restrict_files = confine.restrict_calls = lambda *some: False
+work = pathlib.Path({str(tmp_path / "work")!r})
+package = pathlib.Path(confine.__file__).parents[1]
+print(confine.confine(work, [package / "exercises"], package, 60, 2**31))
+(work / "mine.txt").write_text("allowed")
+for does, code in {tries!r}.items():
+    try:
+        exec(code.format(exercises={str(exercises)!r}, secret={str(tmp_path / "secret.txt")!r}, folder={str(tmp_path)!r}))
+        print("no error:", does)
+    except PermissionError:
+        pass
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.splitlines() == ["{'files': 'interpreter', 'network': 'interpreter'}"], done.stdout + done.stderr
+    assert (tmp_path / "secret.txt").read_text() == "the key"
+
+
+def test_the_process_knows_nothing_of_the_grader(session):
+    session.run_cell("import os, sys\nseen = str(dict(os.environ)) + str(sys.argv) + os.getcwd() + str(os.listdir())")
+    seen = session.look("seen")
+    assert "key" not in seen.lower() and "submitted" not in seen and str(pathlib.Path.home()) + "'" not in seen
+    session.run_cell(
+        "from gib_nb.exercises import check\nfrom gib_nb.exercises.base import solution\nsaid = check('a', 1)"
+    )
+    assert session.look("said") is None
+
+
+# ---- a class of thirty
+
+
+def right(*names, **others):
+    "Cells with right answers to lesson 1, but for the ones that are given as code."
+    cells = {
+        "entropy_in_bits": "def entropy_in_bits(p):\n    p = p[p > 0]\n    return -(p * np.log2(p)).sum()",
+        "conditional_entropy": "def conditional_entropy(joint):\n    h = lambda p: -(p[p > 0] * np.log(p[p > 0])).sum()\n"
+        "    return h(joint) - h(joint.sum(1))",
+        "mutual_information": "def mutual_information(joint):\n    h = lambda p: -(p[p > 0] * np.log(p[p > 0])).sum()\n"
+        "    return h(joint.sum(0)) + h(joint.sum(1)) - h(joint)",
+        "half_of_xor": "half_of_xor = 0",
+        "no_information": 'no_information = "c"',
+    } | others
+    return ["import numpy as np", *(source for source in cells.values() if source)]
+
+
+def body(name, code):
+    return {name: f"def {name}({'p' if name == 'entropy_in_bits' else 'joint'}):\n    {code}"}
+
+
+ENTROPY, CONDITIONAL, INFORMATION = "entropy_in_bits", "conditional_entropy", "mutual_information"
+FAKE = """import sys, os, json
+print("entropy_in_bits,2,2,,")
+open("grades.csv", "w").write("mallory,entropy_in_bits,2")
+for place in (0, 1, 2, 3, 4, 5, 6):
+    try:
+        os.write(place, b'{"verdict": true, "points": 99, "value": 1.0}\\n')
+    except OSError:
+        pass
+import gib_nb.exercises.base as base
+base.check = lambda *some: True"""
+EQUAL = """class Always:
+        __eq__ = lambda self, other: True
+    return Always()"""
+# name → (cells, {exercise: mistake}); what is not named is right
+CLASS = {f"student {i:02}": (right(), {}) for i in range(1, 5)} | {
+    "nats": (right(**body(ENTROPY, "return -(p[p > 0] * np.log(p[p > 0])).sum()")), {ENTROPY: "nats for bits"}),
+    "nats too": (right(**body(ENTROPY, "p = p[p > 0]; return -(p @ np.log(p))")), {ENTROPY: "nats for bits"}),
+    "sign": (right(**body(ENTROPY, "p = p[p > 0]; return p @ np.log2(p)")), {ENTROPY: "the sign"}),
+    "zero": (right(**body(ENTROPY, "return -(p * np.log2(p)).sum()")), {ENTROPY: "log of zero"}),
+    "joint": (
+        right(**body(CONDITIONAL, "p = joint[joint > 0]; return -(p * np.log(p)).sum()")),
+        {CONDITIONAL: "joint entropy"},
+    ),
+    "letters": (
+        right(no_information="no_information = 'b'"),
+        {"no_information": "they are uncorrelated, and nothing more"},
+    ),
+    "one bit": (right(half_of_xor="half_of_xor = '1 bit'"), {"half_of_xor": "1 bit"}),
+    "chance": (right(**body(CONDITIONAL, "return joint.max()")), {CONDITIONAL: UNKNOWN}),
+    "no zero": (right(**body(INFORMATION, "return joint.max()")), {INFORMATION: "independence gives zero"}),
+    "nothing": (right(**body(ENTROPY, "...")), {ENTROPY: UNWRITTEN}),
+    "missing": (right(mutual_information="", half_of_xor=""), {INFORMATION: MISSING, "half_of_xor": MISSING}),
+    "typo": (right(**body(ENTROPY, "return -(p * np.log2(p).sum()")), {ENTROPY: CELL_FAILS}),
+    "error": (right(**body(INFORMATION, "return joint[99]")), {INFORMATION: "an error"}),
+    "endless function": (right(**body(ENTROPY, "while True: pass")), {ENTROPY: NO_END}),
+    "endless cell": ([*right(half_of_xor="half_of_xor = 0\nwhile True: pass")], {"half_of_xor": NO_END}),
+    "recursion": (right(**body(CONDITIONAL, "return conditional_entropy(joint)")), {CONDITIONAL: "no end"}),
+    "memory": (right(**body(ENTROPY, "return len([bytearray(10**8) for i in range(99)])")), {ENTROPY: TOO_MUCH}),
+    "leaves": (right(**body(ENTROPY, "import os; os._exit(0)")), {ENTROPY: ENDED}),
+    "leaves early": (["import os; os._exit(0)", *right()], {}),
+    "mallory": ([FAKE, *right(**body(ENTROPY, "return 1.0"))], None),
+    "equal": (right(**body(ENTROPY, EQUAL)), {ENTROPY: UNKNOWN}),
+    "changes": (right(**body(ENTROPY, "p[:] = 0; return 0.0")), {ENTROPY: "the input is changed"}),
+    "random": (right(**body(ENTROPY, "return np.random.rand()")), {ENTROPY: "another value each time"}),
+}
+FILES = {"no json": ("{'cells': ", NO_NOTEBOOK), "document": ("Dear teacher, …", NO_NOTEBOOK)}
+
+
+@pytest.fixture(scope="module")
+def homework(tmp_path_factory):
+    "The folder of a graded class."
+    folder = tmp_path_factory.mktemp("homework") / "homework 1"
+    assert main(["course", "export", str(folder)]) == 0
+    for name, (cells, _) in CLASS.items():
+        write_notebook(folder / "submitted" / f"{name}_lesson_1.ipynb", *cells)
+    for name, (text, _) in FILES.items():
+        (folder / "submitted" / name).mkdir()
+        (folder / "submitted" / name / "answers.ipynb").write_text(text)
+    write_notebook(folder / "submitted" / "empty.ipynb", "", " ")
+    assert main(["course", "grade", str(folder), "--seconds", "1", "--memory", "1000", "--no-progress"]) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def rows(homework):
+    "Student → exercise → row of the table."
+    found = {}
+    with open(homework / "grades.csv", newline="") as file:
+        for row in csv.DictReader(file):
+            found.setdefault(row["name"], {})[row["exercise"]] = row
+    return found
+
+
+def test_the_class_has_thirty_and_everyone_is_graded(rows):
+    assert len(rows) == 30 and all(list(each) == list(exercises_of(1)) for each in rows.values())
+
+
+@linux
+@pytest.mark.parametrize("name", [name for name, (_, mistakes) in CLASS.items() if mistakes is not None])
+def test_a_mistake_costs_its_points_and_nothing_else(rows, name):
+    found = {exercise: row["mistake"] for exercise, row in rows[name].items() if row["mistake"]}
+    assert found == CLASS[name][1]
+    for exercise, row in rows[name].items():
+        assert float(row["points"]) == (0 if exercise in found else float(row["max_points"]))
+        assert bool(row["message"]) == (exercise in found)
+
+
+def test_a_notebook_that_cannot_be_read_gets_nothing_and_a_reason(rows):
+    for name, mistake in {**{name: mistake for name, (_, mistake) in FILES.items()}, "empty": NO_CELLS}.items():
+        assert {row["mistake"] for row in rows[name].values()} == {mistake}
+        assert {row["points"] for row in rows[name].values()} == {"0"}
+
+
+def test_what_is_written_into_the_connection_earns_nothing(rows):
+    "Values that were not asked for are taken for answers, and are as wrong as any other wrong value."
+    assert float(rows["mallory"][ENTROPY]["points"]) == 0
+    assert rows["student 01"][ENTROPY]["points"] == "2"
+
+
+def test_the_page_counts_mistakes(homework):
+    page = (homework / "class.html").read_text()
+    for words in ("nats for bits", "they are uncorrelated, and nothing more", "endless function", "<b>30</b>"):
+        assert words in page
+    assert "http" not in page.split("</head>")[1] and "<script" not in page.split("</head>")[1]
+    section = page[page.index("<code>entropy_in_bits") : page.index("<code>conditional_entropy")]
+    assert "<b>2</b>" in section and "nats, nats too" in section
+
+
+def test_names_and_messages_are_no_markup_and_no_formulas(tmp_path):
+    name = "=cmd<script>"
+    write_notebook(tmp_path / name / "a.ipynb", "def entropy_in_bits(p):\n    raise ValueError('<img src=x>')")
+    export_assignment(tmp_path / "work", [1])
+    key = str(tmp_path / "work" / "teacher" / "key.json")
+    folder = tmp_path / "handed"
+    folder.mkdir()
+    (tmp_path / name).rename(folder / name)
+    assert main(["course", "grade", str(folder), "--key", key, "--no-progress"]) == 0
+    assert (folder / "grades.csv").read_text().splitlines()[1].startswith("'=cmd<script>,")
+    page = (folder / "class.html").read_text()
+    assert "<script" not in page and "<img" not in page and "&lt;img src=x&gt;" in page
+
+
+@pytest.mark.parametrize("lesson", [2, 3, 4, 8])
+def test_right_and_wrong_answers_of_other_lessons(lesson, tmp_path):
+    "Inputs that are functions, lists, and numbers; values that are words."
+    tasks = make_assignment([lesson]).tasks
+    export_assignment(tmp_path / "work", [lesson])
+    key = json.loads((tmp_path / f"work/teacher/lesson_{lesson}_key.ipynb").read_text())["cells"]
+    write_notebook(tmp_path / "right.ipynb", *(cell["source"] for cell in key if cell["cell_type"] == "code"))
+    assert {grade.name: grade.mistake for grade in grade_notebook(tmp_path / "right.ipynb", tasks, QUICK)} == {"": ""}
+    mistakes = {
+        task.name: next(each for each in task.exercise.mistakes if task.name not in each.__code__.co_names)
+        for task in tasks
+        if task.asks_for_function
+    }
+    module = inspect.getsource(inspect.getmodule(next(iter(mistakes.values()))))
+    code = re.sub(r"^from \.\S* import .*$", "", module, flags=re.M)
+    own = "Exercise = Question = Guess = lambda *some, **more: None\nfrom gib_nb.information.exact import mutual_information\n"
+    names = "\n".join(f"{name} = {mistake.__name__}" for name, mistake in mistakes.items())
+    write_notebook(tmp_path / "wrong.ipynb", "import numpy as np", own + code + "\n" + names)
+    found = {grade.exercise: grade.mistake for grade in grade_notebook(tmp_path / "wrong.ipynb", tasks, QUICK)}
+    assert {name: found[name] for name in mistakes} == {
+        name: mistake.__name__.replace("_", " ") for name, mistake in mistakes.items()
+    }
+
+
+def test_a_student_may_hand_in_several_notebooks(tmp_path):
+    for place in ("ada.ipynb", "ben_lesson_1.ipynb", "ben-lesson-2.ipynb", "eve/x.ipynb", "eve/data.csv", "pdf/a.pdf"):
+        write_notebook(tmp_path / place, "1")
+    write_notebook(tmp_path / "eve/.ipynb_checkpoints/x.ipynb", "1")
+    found = {name: [path.name for path in files] for name, files in handed_in(tmp_path).items()}
+    assert found == {
+        "ada": ["ada.ipynb"],
+        "ben": ["ben-lesson-2.ipynb", "ben_lesson_1.ipynb"],
+        "eve": ["x.ipynb"],
+        "pdf": ["a.pdf"],
+    }
+
+
+# ---- what is handed out
+
+
+@pytest.mark.parametrize("form", ["plain", "nbgrader", "otter"])
+def test_students_get_no_solutions_and_no_hidden_cases(form, tmp_path):
+    assignment = export_assignment(tmp_path, list(LESSONS), {"half_of_xor": 3}, form)
+    folder = tmp_path / ("release" if form == "nbgrader" else "student")
+    files = sorted(folder.rglob("*.ipynb"))
+    assert len(files) == len(LESSONS)
+    text = "\n".join(path.read_text() for path in files)
+    notebooks = [json.loads(path.read_text()) for path in files]
+    for task in assignment.tasks:
+        code = [each for notebook in notebooks for each in sources(notebook) if f"{task.name}" in each]
+        assert any(f"({task.points:g} point" in each for each in code), task.name
+        assert any(each == task.stub for each in code), task.name
+        if isinstance(task.exercise, Exercise):
+            for line in task.exercise.solution.__code__.co_consts[1:]:
+                assert not (isinstance(line, str) and len(line) > 30 and line in text)
+        else:
+            assert task.exercise.explanation not in text
+    assert "HIDDEN" not in text and "BEGIN SOLUTION" not in text and "check(" not in text.replace("grader.check(", "")
+    assert "(3 points)" in text and load_key(tmp_path / "teacher" / "key.json").record([1]) == assignment.record([1])
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_the_text_of_a_task_is_that_of_the_lesson(lesson):
+    for task in make_assignment([lesson]).tasks:
+        assert task.text and "](" not in task.text and "**1.**" not in task.text
+        assert task.stub.startswith(f"def {task.name}(" if task.asks_for_function else f"{task.name} = ...")
+
+
+def test_wrong_use_is_explained(tmp_path, capsys):
+    for words, message in (
+        (["export", tmp_path / "a", "--lessons", "12"], "expected a lesson from 1 to 11 (got 12)"),
+        (["export", tmp_path / "a", "--lessons", "no.py"], "expected the number of a lesson, or a Python file"),
+        (["export", tmp_path / "a", "--points", "entropy=2"], "expected points of exercises such as entropy_in_bits"),
+        (
+            ["export", tmp_path / "a", "--points", "entropy_in_bits=-2"],
+            "expected points ≥ 0 for entropy_in_bits (got -2)",
+        ),
+        (["grade", tmp_path], "expected the key of the assignment (got no file"),
+        (["new", "my lesson"], "expected a name of letters, digits, and _"),
+    ):
+        assert main(["course", *map(str, words)]) == 1
+        assert message in capsys.readouterr().err
+    export_assignment(tmp_path / "b", [1])
+    assert main(["course", "export", str(tmp_path / "b")]) == 1 and "expected a new folder" in capsys.readouterr().err
+    assert main(["course", "grade", str(tmp_path / "b")]) == 1
+    assert "expected handed-in notebooks" in capsys.readouterr().err
+
+
+# ---- a lesson of one's own
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("gib_nb.exercises.base.OWN", dict(OWN))
+    return tmp_path
+
+
+@pytest.mark.parametrize("form", ["plain", "nbgrader", "otter"])
+def test_the_skeleton_becomes_homework(own, form, capsys):
+    assert main(["course", "new", "gini"]) == 0 and main(["course", "new", "gini"]) == 1
+    assert main(["course", "check", "gini.py"]) == 0
+    assert "gini_function: right, and 1 mistake is recognized" in capsys.readouterr().out
+    assert main(["course", "export", "work", "--lessons", "gini.py", "1", "--format", form]) == 0
+    wrong = "def gini_function(p):\n    return p @ p\ngini_question = 0.25"
+    write_notebook(own / "work/submitted/ada.ipynb", *right(), wrong)
+    assert main(["course", "grade", "work", "--no-progress"]) == 0
+    found = list(csv.DictReader(open(own / "work/grades.csv", newline="")))
+    assert [row["mistake"] for row in found] == ["chance to agree", "0.25", "", "", "", "", ""]
+
+
+def test_a_lesson_that_would_not_work_is_refused(own):
+    text = """"# A lesson"\nfrom gib_nb.exercises.own import exercise\ndef helper(n):\n    return n\n{}"""
+    for code, message in (
+        ("", "expected functions with the decorator exercise"),
+        ("@exercise(cases=[1])\ndef f(n):\n    return n", "expected a docstring"),
+        (
+            "def g(n):\n    'No.'\n    return n\n@exercise(cases=[1], mistakes=[g])\ndef f(n):\n    'Yes.'\n    return n",
+            "tells g",
+        ),
+        ("@exercise(cases=[1])\ndef half_of_xor(n):\n    'Yes.'\n    return n", "no exercise of the course has"),
+    ):
+        (own / "mine.py").write_text(text.format(code))
+        with pytest.raises(ValueError, match=message):
+            load_lesson(own / "mine.py")
+    (own / "mine.py").write_text(text.format("@exercise(cases=[1])\ndef f(n):\n    'Yes.'\n    return helper(n)"))
+    with pytest.raises(ValueError, match="needs only imports"):
+        export_assignment(own / "work", ["mine.py"])
+
+
+def test_the_page_of_a_class_without_runnable_notebooks():
+    assignment = make_assignment([1])
+    assert "No handed-in notebook could be run." in class_page({}, assignment, {})
