@@ -3,8 +3,11 @@
 import csv
 import inspect
 import json
+import os
 import pathlib
 import re
+import shutil
+import subprocess
 import sys
 
 import numpy as np
@@ -149,8 +152,6 @@ def test_an_answer_reaches_nothing_outside(session, does, tmp_path):
 @linux
 def test_the_interpreter_refuses_where_the_kernel_cannot(tmp_path, monkeypatch):
     "On another system, or with an old kernel."
-    import subprocess
-
     (tmp_path / "secret.txt").write_text("the key")
     (tmp_path / "work").mkdir()
     tries = {does: code for does, code in FORBIDDEN.items() if does != "imports the hidden cases"}
@@ -221,7 +222,7 @@ EQUAL = """class Always:
         __eq__ = lambda self, other: True
     return Always()"""
 # name → (cells, {exercise: mistake}); what is not named is right
-CLASS = {f"student {i:02}": (right(), {}) for i in range(1, 5)} | {
+CLASS = {f"student {i:02}": (right(), {}) for i in range(1, 4)} | {
     "nats": (right(**body(ENTROPY, "return -(p[p > 0] * np.log(p[p > 0])).sum()")), {ENTROPY: "nats for bits"}),
     "nats too": (right(**body(ENTROPY, "p = p[p > 0]; return -(p @ np.log(p))")), {ENTROPY: "nats for bits"}),
     "sign": (right(**body(ENTROPY, "p = p[p > 0]; return p @ np.log2(p)")), {ENTROPY: "the sign"}),
@@ -238,6 +239,13 @@ CLASS = {f"student {i:02}": (right(), {}) for i in range(1, 5)} | {
     "chance": (right(**body(CONDITIONAL, "return joint.max()")), {CONDITIONAL: UNKNOWN}),
     "no zero": (right(**body(INFORMATION, "return joint.max()")), {INFORMATION: "independence gives zero"}),
     "nothing": (right(**body(ENTROPY, "...")), {ENTROPY: UNWRITTEN}),
+    "not implemented": (
+        right(
+            **body(ENTROPY, "raise NotImplementedError()"),
+            half_of_xor="half_of_xor = NotImplemented\nraise NotImplementedError",
+        ),
+        {ENTROPY: UNWRITTEN, "half_of_xor": "no number"},
+    ),
     "missing": (right(mutual_information="", half_of_xor=""), {INFORMATION: MISSING, "half_of_xor": MISSING}),
     "typo": (right(**body(ENTROPY, "return -(p * np.log2(p).sum()")), {ENTROPY: CELL_FAILS}),
     "error": (right(**body(INFORMATION, "return joint[99]")), {INFORMATION: "an error"}),
@@ -388,6 +396,51 @@ def test_students_get_no_solutions_and_no_hidden_cases(form, tmp_path):
             assert task.exercise.explanation not in text
     assert "HIDDEN" not in text and "BEGIN SOLUTION" not in text and "check(" not in text.replace("grader.check(", "")
     assert "(3 points)" in text and load_key(tmp_path / "teacher" / "key.json").record([1]) == assignment.record([1])
+
+
+def made_by(program, folder, *words):
+    "Run another grader's program in a folder, if it is installed."
+    if (found := shutil.which(program)) is None:
+        pytest.skip(f"{program} is not installed: pip install nbgrader otter-grader")
+    path = os.pathsep.join([str(pathlib.Path(found).parent), os.environ["PATH"]])
+    environment = os.environ | {"PATH": path, "PYTHONPATH": str(pathlib.Path(__file__).parents[1])}
+    done = subprocess.run([program, *words], cwd=folder, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def without(cell, *keys):
+    "A cell's metadata for nbgrader without some entries."
+    return {key: value for key, value in cell["metadata"]["nbgrader"].items() if key not in keys}
+
+
+def test_nbgrader_accepts_the_assignment_and_makes_the_same_one(tmp_path):
+    export_assignment(tmp_path, [1, 4], form="nbgrader")
+    path = tmp_path / "release/lesson_4/lesson_4.ipynb"
+    ours = json.loads(path.read_text())["cells"]
+    (tmp_path / "nbgrader_config.py").write_text("")
+    made_by("nbgrader", tmp_path, "generate_assignment", "lesson_4", "--force")
+    theirs = json.loads(path.read_text())["cells"]
+    assert [cell["id"] for cell in theirs] == [cell["id"] for cell in ours]
+    for mine, cell in zip(ours, theirs):
+        assert without(cell, "checksum", "cell_type") == without(mine)
+        solved = "solution" in cell["id"] or cell["metadata"]["nbgrader"]["solution"]
+        assert solved or "".join(cell["source"]).strip() == "".join(mine["source"]).strip()
+    assert "BEGIN" not in path.read_text()
+
+
+def test_otter_accepts_the_assignment_and_makes_the_same_one(tmp_path):
+    "`otter assign` runs the tests on the solutions, and fails if one of them fails."
+    export_assignment(tmp_path, [4], form="otter")
+    ours = json.loads((tmp_path / "student/lesson_4.ipynb").read_text())
+    made_by("otter", tmp_path, "assign", "teacher/lesson_4.ipynb", "made")
+    theirs = json.loads((tmp_path / "made/student/lesson_4.ipynb").read_text())
+    tests = [notebook["metadata"]["otter"]["tests"] for notebook in (ours, theirs)]
+    points = lambda test: (test["points"], len(test["suites"][0]["cases"]))
+    assert {name: points(test) for name, test in tests[0].items()} == {
+        name: points(test) for name, test in tests[1].items()
+    }
+    checks = [[each for each in sources(notebook) if "grader.check" in each] for notebook in (ours, theirs)]
+    assert checks[0] == checks[1] and len(checks[0]) == 2
 
 
 @pytest.mark.parametrize("lesson", LESSONS)

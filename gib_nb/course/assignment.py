@@ -196,6 +196,8 @@ def example_of(task: Task) -> tuple[str, object] | None:  # call, right value
 
 def literal(value) -> str:
     "A value as Python code."
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray) and value.ndim:
         return f"np.array({literal(value.tolist())})"
-    return re.sub(r"\b(nan|inf)\b", r"np.\1", repr(value.item() if isinstance(value, np.generic) else value))
+    return re.sub(
+        r"\b(nan|inf)\b", r"np.\1", repr(value.item() if isinstance(value, np.generic | np.ndarray) else value)
+    )

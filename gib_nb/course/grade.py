@@ -11,7 +11,7 @@ from gib_nb.course.assignment import Assignment, Task
 from gib_nb.course.session import Gone, Limits, Session, TooMuch, cells_of
 from gib_nb.exercises.attempt import Endless
 from gib_nb.exercises.base import Exercise
-from gib_nb.exercises.verdict import Verdict
+from gib_nb.exercises.verdict import UNWRITTEN, Verdict
 
 UNKNOWN = "not recognized"  # a wrong answer that is no known mistake
 NO_NOTEBOOK, NO_CELLS, MISSING = "not a notebook", "an empty notebook", "not in the notebook"
@@ -51,7 +51,7 @@ class Answers:
         number = 0
         while number < len(self.cells):
             try:
-                if self.failed.get(number, (CELL_FAILS,))[0] == CELL_FAILS:
+                if self.failed.get(number, (CELL_FAILS,))[0] in (CELL_FAILS, UNWRITTEN):
                     self._run_cell(number)
                 number += 1
             except (Endless, Gone) as error:
@@ -66,7 +66,10 @@ class Answers:
         if error := self.session.run_cell(self.cells[number]):
             where = f" in line {error['line']}" if isinstance(error.get("line"), int) else ""
             text = f"{error.get('type')}{where} of the cell: {error.get('message')}"
-            self.failed[number] = CELL_FAILS, text[:600]
+            unwritten = error.get("type") == "NotImplementedError"
+            self.failed[number] = (
+                (UNWRITTEN, "The cell has no answer so far.") if unwritten else (CELL_FAILS, text[:600])
+            )
 
     def restart(self):
         "Start the process again, without any names."

@@ -125,7 +125,8 @@ def solved(task: Task, begin: str, end: str) -> str:
 def graded(name: str, **flags) -> dict:
     "The metadata of a cell for nbgrader."
     usual = {"grade": False, "grade_id": name, "locked": True, "schema_version": 3, "solution": False, "task": False}
-    return {"nbgrader": usual | flags}
+    changeable = {} if flags.get("locked") is False else {"editable": False}
+    return {"deletable": False} | changeable | {"nbgrader": usual | flags}
 
 
 def nbgrader(lesson: Lesson, teacher: bool) -> dict:
@@ -185,8 +186,10 @@ def otter_student(lesson: Lesson) -> dict:
     for number, task in enumerate(lesson.tasks, 1):
         lines = test_of(task)
         cells += [cell("markdown", f"task-{task.name}", heading(number, task)), cell("code", task.name, task.stub)]
-        cells += [cell("code", f"check-{task.name}", f'grader.check("{task.name}")', deletable=False, editable=False)]
+        if lines:
+            check = f'grader.check("{task.name}")'
+            cells.append(cell("code", f"check-{task.name}", check, deletable=False, editable=False))
         cases = [{"code": f">>> {lines}", "hidden": False, "locked": False}] if lines else []
         suite = {"cases": cases, "scored": True, "setup": "", "teardown": "", "type": "doctest"}
         tests[task.name] = {"name": task.name, "points": task.points, "suites": [suite]}
-    return notebook(cells, otter={"OK_FORMAT": True, "assignment_name": lesson.name, "tests": tests})
+    return notebook(cells, otter={"OK_FORMAT": True, "tests": tests})
