@@ -20,6 +20,7 @@ from fastcore.basics import patch
 
 from .attempt import Endless, within
 from .questions import Guess, Question
+from .record import remember
 from .verdict import UNWRITTEN, Verdict, allclose, format_value, to_numpy
 
 # %% ../../nbs/66_exercises.ipynb #a6b2df7f
@@ -326,7 +327,7 @@ def check(
     mine,  # your function, or your answer to a question
 ) -> Verdict:  # true when it is right; shown as a box in a notebook
     "Try an answer on hidden cases and say what is wrong with it, in terms of the idea."
-    return find(name).check(mine)
+    return remember(find(name).check(mine))
 
 
 def ask(name: str) -> Question:  # a widget in a notebook

@@ -15,6 +15,7 @@ import numpy as np
 from fastcore.basics import patch
 
 from .numbers import FORMS, read_number
+from .record import remember
 from .verdict import UNWRITTEN, Verdict, to_numpy
 
 # %% ../../nbs/65_questions.ipynb #7277a4d6
@@ -93,7 +94,8 @@ def _question_widget(question: Question):
             continuous_update=False,
             layout={"width": "32em"},
         )
-    field_.observe(lambda change: setattr(reply, "value", question.check(change["new"] or None)._repr_html_()), "value")
+    say = lambda change: remember(question.check(change["new"] or None))._repr_html_()
+    field_.observe(lambda change: setattr(reply, "value", say(change)), "value")
     return ipywidgets.VBox(
         [ipywidgets.HTML(f"<b>{html.escape(question.text)}</b>"), field_, reply], layout={"max_width": "52em"}
     )
