@@ -252,7 +252,7 @@ CLASS = {f"student {i:02}": (right(), {}) for i in range(1, 4)} | {
     "endless function": (right(**body(ENTROPY, "while True: pass")), {ENTROPY: NO_END}),
     "endless cell": ([*right(half_of_xor="half_of_xor = 0\nwhile True: pass")], {"half_of_xor": NO_END}),
     "recursion": (right(**body(CONDITIONAL, "return conditional_entropy(joint)")), {CONDITIONAL: "no end"}),
-    "memory": (right(**body(ENTROPY, "return len([bytearray(10**8) for i in range(99)])")), {ENTROPY: TOO_MUCH}),
+    "memory": (right(**body(ENTROPY, "return len(bytearray(10**10))")), {ENTROPY: TOO_MUCH}),
     "leaves": (right(**body(ENTROPY, "import os; os._exit(0)")), {ENTROPY: ENDED}),
     "leaves early": (["import os; os._exit(0)", *right()], {}),
     "mallory": ([FAKE, *right(**body(ENTROPY, "return 1.0"))], None),

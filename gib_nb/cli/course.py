@@ -31,7 +31,7 @@ Two files are written into FOLDER, or into --out:
 
 Every notebook runs in a process of its own, with limits on time and memory, without network, and without access to
 other files. The process receives one input at a time and returns a value. It is compared outside, so a notebook cannot
-give itself points. docs/teaching.md says what these limits do not protect from.
+give itself points. docs/homework.md says what these limits do not protect from.
 
 examples:
   gib-nb course grade homework-1
