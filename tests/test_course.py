@@ -1,12 +1,14 @@
 """Homework: what is handed out, and how a class is graded, with wrong, endless, malicious, and unrunnable notebooks among it."""
 
 import csv
+import functools
 import inspect
 import json
 import os
 import pathlib
 import re
 import shutil
+import struct
 import subprocess
 import sys
 
@@ -133,6 +135,8 @@ FORBIDDEN = {
     "opens a socket": "import socket; socket.create_connection(('127.0.0.1', 9))",
     "starts a program": "import subprocess; subprocess.run(['ls'])",
     "forks": "import os; os.fork()",
+    "becomes another program": "import os; os.execv('/bin/ls', ['ls'])",
+    "links to a file": "import os; os.symlink({secret!r}, 'mine')",
     "ends the grader": "import os; os.kill(os.getppid(), 9)",
     "imports the hidden cases": "import gib_nb.exercises.lesson_1",
 }
@@ -174,6 +178,35 @@ for does, code in {tries!r}.items():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.splitlines() == ["{'files': 'interpreter', 'network': 'interpreter'}"], done.stdout + done.stderr
     assert (tmp_path / "secret.txt").read_text() == "the key"
+
+
+def decision(program, machine, number, argument=0):
+    "What a seccomp filter returns for a system call: a small machine for its instructions."
+    data, value, line = {0: number, 4: machine, 16: argument}, 0, 0
+    while True:
+        code, yes, no, operand = struct.unpack_from("HBBI", program, 8 * line)
+        line += 1
+        match code:
+            case 0x20:
+                value = data[operand]
+            case 0x06:
+                return operand
+            case _:
+                line += yes if {0x15: value == operand, 0x35: value >= operand, 0x45: value & operand}[code] else no
+
+
+@pytest.mark.parametrize("machine", confine.MACHINE)
+def test_the_filter_refuses_what_it_should(machine):
+    identifier, clone, limits = confine.MACHINE[machine]
+    ask = functools.partial(decision, confine.filter_of(machine), identifier)
+    refused, unknown = confine.ERROR | confine.EPERM, confine.ERROR | confine.ENOSYS
+    assert {ask(number) for number in confine.REFUSED[machine]} == {refused}
+    assert ask(clone, confine.THREAD) == confine.ALLOW and ask(clone) == refused
+    assert ask(limits) == confine.ALLOW and ask(limits, 1234) == refused
+    assert ask(confine.CLONE3) == unknown and ask(confine.NEWEST + 5) == unknown and ask(2**30 + 41) == unknown
+    usual = {"x86_64": (0, 1, 3, 9, 11, 12, 60, 202, 231, 257), "aarch64": (56, 57, 62, 63, 64, 93, 94, 98, 214, 222)}
+    assert {ask(number) for number in usual[machine]} == {confine.ALLOW}
+    assert decision(confine.filter_of(machine), 0x40000003, 1) == confine.KILL
 
 
 def test_the_process_knows_nothing_of_the_grader(session):
@@ -335,6 +368,15 @@ def test_names_and_messages_are_no_markup_and_no_formulas(tmp_path):
     assert (folder / "grades.csv").read_text().splitlines()[1].startswith("'=cmd<script>,")
     page = (folder / "class.html").read_text()
     assert "<script" not in page and "<img" not in page and "&lt;img src=x&gt;" in page
+
+
+def test_signs_that_cannot_be_written_are_replaced(tmp_path):
+    cells = "def entropy_in_bits(p):\n    raise ValueError('\\ud800\\x00\\n=1')"
+    path = write_notebook(tmp_path / os.fsdecode(b"a\xff.ipynb"), cells)
+    [name] = handed_in(tmp_path)
+    grade = grade_notebook(path, make_assignment([1]).tasks, QUICK, name)[0]
+    assert name == "a?" and "ValueError in line 2 of your function: ?? =1" in grade.message
+    grade.message.encode()
 
 
 @pytest.mark.parametrize("lesson", [2, 3, 4, 8])

@@ -15,18 +15,94 @@ import struct
 import sys
 import sysconfig
 
-READ, WRITE_FILE, FILE_RIGHTS = 0b1101, 0b10, 0b100000000000111  # rights of Landlock
+# rights of Landlock: to read and execute; to change ordinary files and folders, but to make no links or devices; of a file
+READ, WORK, FILE = 0b1101, 0b110000110111110, 0b100000000000111
 RIGHTS_OF_VERSION = {1: 13, 2: 14, 3: 15, 4: 15}  # number of rights, 16 from version 5
 EPERM, ENOSYS = 1, 38
 ALLOW, ERROR, KILL = 0x7FFF0000, 0x00050000, 0x80000000  # what a seccomp filter returns
 THREAD = 0x10000  # flag of clone: a thread, not a process
 NEWEST = 447  # system calls from this number on are refused as unknown; programs then use the older ones
-# refused: sockets, other processes, the attributes of files, which Landlock leaves alone, and ways around the limits
+# refused: sockets, other processes and programs, shared memory, the attributes of files, which Landlock leaves alone, and ways around the limits
 REFUSED = {
-    "x86_64": (41, 57, 58, 62, 90, 91, 92, 93, 94, 101, 129, 132, 141, 165, 188, 189, 190, 197, 198, 199, 200, 203)
-    + (234, 235, 248, 249, 250, 260, 261, 268, 272, 280, 297, 298, 308, 310, 311, 321, 323, 424, 425, 434, 438),
-    "aarch64": (5, 6, 7, 14, 15, 16, 40, 52, 53, 54, 55, 88, 97, 117, 122, 129, 130, 131, 138, 140, 198, 217, 218, 219)
-    + (240, 241, 268, 270, 271, 280, 282, 424, 425, 434, 438),
+    "x86_64": (
+        29,
+        41,
+        57,
+        58,
+        59,
+        62,
+        90,
+        91,
+        92,
+        93,
+        94,
+        101,
+        129,
+        132,
+        141,
+        165,
+        188,
+        189,
+        190,
+        197,
+        198,
+        199,
+        200,
+        203,
+    )
+    + (
+        234,
+        235,
+        248,
+        249,
+        250,
+        260,
+        261,
+        268,
+        272,
+        280,
+        297,
+        298,
+        308,
+        310,
+        311,
+        319,
+        321,
+        322,
+        323,
+        424,
+        425,
+        434,
+        438,
+    ),
+    "aarch64": (
+        5,
+        6,
+        7,
+        14,
+        15,
+        16,
+        40,
+        52,
+        53,
+        54,
+        55,
+        88,
+        97,
+        117,
+        122,
+        129,
+        130,
+        131,
+        138,
+        140,
+        194,
+        198,
+        217,
+        218,
+        219,
+    )
+    + (221, 240, 241, 268, 270, 271, 279, 280, 281, 282, 424, 425, 434, 438),
 }
 MACHINE = {"x86_64": (0xC000003E, 56, 302), "aarch64": (0xC00000B7, 220, 261)}  # identifier, clone, prlimit64
 CLONE3 = 435
@@ -61,10 +137,10 @@ def restrict_files(read: list, write: list) -> bool:
         return False
     every = (1 << RIGHTS_OF_VERSION.get(version, 16)) - 1
     rules = call(444, ctypes.c_char_p(struct.pack("Q", every)), ctypes.c_size_t(8), 0)
-    for path, rights in [*((path, READ) for path in read), *((path, every) for path in write)]:
+    for path, rights in [*((path, READ) for path in read), *((path, WORK & every) for path in write)]:
         with contextlib.suppress(OSError):  # a file that has gone meanwhile
             place = os.open(path, os.O_PATH | os.O_CLOEXEC)
-            rights &= every if os.path.isdir(path) else FILE_RIGHTS
+            rights &= every if os.path.isdir(path) else FILE
             call(445, rules, 1, ctypes.c_char_p(struct.pack("=Qi", rights, place)), 0)
             os.close(place)
     done = ctypes.CDLL(None).prctl(38, 1, 0, 0, 0) == 0 and call(446, rules, 0) == 0
@@ -89,12 +165,13 @@ def filter_of(machine: str) -> bytes:
 
 
 def restrict_calls() -> bool:
-    "Refuse sockets, new processes, and signals to others, by a seccomp filter; False where there is none."
+    "Give up the capabilities of root, and refuse sockets, new processes, and signals, by seccomp; False where there is none."
     if sys.platform != "linux" or platform.machine() not in MACHINE or sys.maxsize < 2**32:
         return False
     code = filter_of(platform.machine())
     lines = ctypes.create_string_buffer(code, len(code))
     program = struct.pack("HxxxxxxP", len(code) // 8, ctypes.addressof(lines))
+    ctypes.CDLL(None).capset(struct.pack("Ii", 0x20080522, 0), bytes(24))
     prctl = ctypes.CDLL(None).prctl
     return prctl(38, 1, 0, 0, 0) == 0 and prctl(22, 2, ctypes.c_char_p(program), 0, 0) == 0
 

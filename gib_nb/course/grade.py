@@ -139,9 +139,15 @@ def grade_notebook(
 
 def graded(task: Task, verdict: Verdict, name: str) -> Grade:
     "A verdict with its points."
-    mistake = "" if verdict else verdict.mistake or UNKNOWN
+    mistake = "" if verdict else readable(verdict.mistake or UNKNOWN)
     points = task.points if verdict else 0.0
-    return Grade(name, task.lesson, task.name, points, task.points, mistake, "" if verdict else verdict.message)
+    message = "" if verdict else readable(verdict.message)
+    return Grade(name, task.lesson, task.name, points, task.points, mistake, message)
+
+
+def readable(text: str) -> str:
+    "A text in one line, without signs that cannot be written or shown."
+    return "".join(sign if sign.isprintable() else "?" for sign in " ".join(text.split()))
 
 
 def handed_in(folder: pathlib.Path) -> dict[str, list[pathlib.Path]]:  # student → files
@@ -156,7 +162,7 @@ def handed_in(folder: pathlib.Path) -> dict[str, list[pathlib.Path]]:  # student
         if not path.is_file() or any(part.startswith((".", "__")) for part in parts) or parts[0] == "README.md":
             continue
         alone = re.sub(r"[-_ ]*lesson[-_ ]?\d+$", "", path.stem) or path.stem
-        found.setdefault(alone if len(parts) == 1 else parts[0], []).append(path)
+        found.setdefault(readable(alone if len(parts) == 1 else parts[0]), []).append(path)
     for student, files in found.items():
         found[student] = [path for path in files if path.suffix == ".ipynb"] or files[:1]
     return dict(sorted(found.items()))

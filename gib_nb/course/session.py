@@ -80,25 +80,30 @@ class Session:
         kept = {name: os.environ[name] for name in ("SYSTEMROOT", "LD_LIBRARY_PATH") if name in os.environ}
         home = dict.fromkeys(("HOME", "TMPDIR", "TEMP", "TMP", "MPLCONFIGDIR", "USERPROFILE"), self.folder.name)
         threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-        with open(pathlib.Path(self.folder.name, "start.log"), "wb") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-I", "-B", "-X", "utf8", "-c", code],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                cwd=self.folder.name,
-                env=kept | home | threads | {"PATH": os.defpath, "LANG": "C.UTF-8"},
-                start_new_session=True,
-            )
+        log = tempfile.TemporaryFile()  # not in the folder of the answer, which might put a link in its place
+        self.process = subprocess.Popen(
+            [sys.executable, "-I", "-B", "-X", "utf8", "-c", code],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            cwd=self.folder.name,
+            env=kept | home | threads | {"PATH": os.defpath, "LANG": "C.UTF-8"},
+            start_new_session=True,
+        )
         self.inbox, self.outbox = queue.Queue(maxsize=4), queue.Queue()  # what is sent without being asked has to wait
-        for work in (self._listen, self._send):
-            threading.Thread(target=work, args=(self.process, self.inbox, self.outbox), daemon=True).start()
+        self.threads = [
+            threading.Thread(target=work, args=(self.process, self.inbox, self.outbox), daemon=True)
+            for work in (self._listen, self._send)
+        ]
+        for thread in self.threads:
+            thread.start()
         left = max(1, round(self.end - time.monotonic()) + 1)
         try:
             self.outbox.put({"seconds": left, "memory": self.limits.memory})
             self.kinds = self._wait(START, time.monotonic(), 0.0)["limits"]
         except (Gone, Endless, KeyError) as error:
-            said = pathlib.Path(self.folder.name, "start.log").read_text(errors="replace")[-500:]
+            log.seek(0)
+            said = log.read().decode(errors="replace")[-500:]
             raise RuntimeError(f"the process for answers did not start: {error} {said}") from None
 
     @staticmethod
@@ -130,9 +135,12 @@ class Session:
         self.process.kill()
         self.process.wait()
         self.outbox.put(None)
-        with contextlib.suppress(queue.Empty):  # lets the listening thread end
-            while True:
-                self.inbox.get_nowait()
+        while any(thread.is_alive() for thread in self.threads):  # one may wait for a place in the queue
+            with contextlib.suppress(queue.Empty):
+                self.inbox.get(timeout=0.01)
+        self.process.stdout.close()
+        with contextlib.suppress(OSError):
+            self.process.stdin.close()
         self.process = None
 
     def _wait(self, seconds: float, start: float, used: float) -> dict:
