@@ -356,6 +356,12 @@ def test_the_page_counts_mistakes(homework):
     assert "<b>2</b>" in section and "nats, nats too" in section
 
 
+def test_a_page_for_the_class_has_no_names(homework):
+    page = (homework / "mistakes.html").read_text()
+    assert "nats for bits" in page and not [name for name in CLASS if re.search(rf"[>,] ?{name}[<,]", page)]
+    assert "Students" not in page and "IndexError" in page
+
+
 def test_names_and_messages_are_no_markup_and_no_formulas(tmp_path):
     name = "=cmd<script>"
     write_notebook(tmp_path / name / "a.ipynb", "def entropy_in_bits(p):\n    raise ValueError('<img src=x>')")
@@ -557,3 +563,19 @@ def test_a_lesson_that_would_not_work_is_refused(own):
 def test_the_page_of_a_class_without_runnable_notebooks():
     assignment = make_assignment([1])
     assert "No handed-in notebook could be run." in class_page({}, assignment, {})
+
+
+def test_the_time_for_a_whole_notebook_is_shared(tmp_path):
+    "Several endless cells use it up; what was defined before is lost with the process, and the reason is given."
+    cells = ["import time\ntime.sleep(100)", *right(), "while True: pass"]
+    path = write_notebook(tmp_path / "a.ipynb", *cells)
+    limits = Limits(seconds=0.3, total=2.5)
+    assert {grade.mistake for grade in grade_notebook(path, make_assignment([1]).tasks, limits)} <= {NO_END, ""}
+    with pytest.raises(ValueError, match="expected 0 < seconds ≤ total"):
+        Limits(seconds=10, total=5)
+
+
+def test_a_process_that_does_not_start_is_an_error_of_the_grader(monkeypatch):
+    monkeypatch.setattr("gib_nb.course.session.sys.executable", "/bin/false")
+    with pytest.raises(RuntimeError, match="the process for answers did not start"), Session(QUICK):
+        pass

@@ -25,9 +25,10 @@ examples:
 GRADE = """FOLDER is that of gib-nb course export, with the handed-in notebooks in submitted/. A file belongs to the student of its
 name, without the name of the lesson; a folder with files belongs to the student of the folder's name.
 
-Two files are written into FOLDER, or into --out:
+Three files are written into FOLDER, or into --out:
   grades.csv    name, lesson, exercise, points, max_points, mistake, message
   class.html    the class at a glance: which mistakes were made how often, and by whom
+  mistakes.html the same without names, to be shown to the class
 
 Every notebook runs in a process of its own, with limits on time and memory, without network, and without access to
 other files. The process receives one input at a time and returns a value. It is compared outside, so a notebook cannot
@@ -199,9 +200,10 @@ def grade_command(args) -> int:
         report_progress(f"{len(students)} of {len(files)}  {student!r}: {points} points", args)
     with output(out / "grades.csv") as file:
         write_csv([grade for grades in students.values() for grade in grades], file)
-    with output(out / "class.html") as file:
-        file.write(class_page(students, assignment, kinds))
-    print(f"{len(students)} students; {out / 'grades.csv'} and {out / 'class.html'}")
+    for page, names in (("class.html", True), ("mistakes.html", False)):
+        with output(out / page) as file:
+            file.write(class_page(students, assignment, kinds, names))
+    print(f"{len(students)} students; {out / 'grades.csv'}, {out / 'class.html'}, and {out / 'mistakes.html'}")
     return 0
 
 

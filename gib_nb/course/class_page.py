@@ -3,6 +3,7 @@
 import html
 import importlib.resources
 import statistics
+from dataclasses import replace
 
 from gib_nb.course.assignment import Assignment
 from gib_nb.course.grade import CELL_FAILS, ENDED, MISSING, NO_CELLS, NO_END, NO_NOTEBOOK, TOO_MUCH, UNKNOWN, Grade
@@ -16,6 +17,7 @@ KINDS = {  # class of the style sheet → what it means
     "stops": "does not run or does not end",
     "missing": "no answer",
 }
+OTHER = (UNKNOWN, "no number", "no such choice", "no function")
 STOPS, NOTHING = (CELL_FAILS, NO_END, ENDED, TOO_MUCH, "an error"), (MISSING, UNWRITTEN, NO_NOTEBOOK, NO_CELLS)
 WHERE = {
     "files": {
@@ -31,37 +33,37 @@ WHERE = {
 
 def kind_of(grade: Grade) -> str:
     "The kind of an answer, one of `KINDS`."
-    if not grade.mistake:
-        return "right"
-    return (
-        "stops"
-        if grade.mistake in STOPS
-        else "missing"
-        if grade.mistake in NOTHING
-        else "other"
-        if grade.mistake == UNKNOWN
-        else "known"
+    named = (
+        {"": "right"}
+        | dict.fromkeys(OTHER, "other")
+        | dict.fromkeys(STOPS, "stops")
+        | dict.fromkeys(NOTHING, "missing")
     )
+    return named.get(grade.mistake, "known")
 
 
 def class_page(
     students: dict[str, list[Grade]],  # name → a grade for each task
     assignment: Assignment,
     limits: dict,  # "files", "network" → by which means; empty if nothing was run
+    names: bool = True,  # False: for showing it to the class
 ) -> str:
     "The page as HTML, complete in itself."
     titles = ", ".join(lesson.title for lesson in assignment.lessons)
     style = importlib.resources.files("gib_nb").joinpath("assets", "course.css").read_text(encoding="utf-8")
+    if not names:
+        students = {name: [replace(grade, name="") for grade in grades] for name, grades in students.items()}
     parts = [
         f"<style>{style}</style><main class='course'><h1>{html.escape(titles)}</h1>",
         cards(students, assignment),
         keys(),
         most_frequent(students),
         "<h2>Exercises</h2>",
-        paragraph("The most frequent mistakes come first. Open a mistake to see its message and who made it."),
+        paragraph(
+            f"The most frequent mistakes come first. Open a mistake to see its message{' and who made it' * names}."
+        ),
         *(exercise_part(number, task, students) for number, task in enumerate(assignment.tasks)),
-        "<h2>Students</h2>",
-        students_table(students, assignment),
+        f"<h2>Students</h2>{students_table(students, assignment)}" if names else "",
         paragraph(how_graded(limits)),
         "</main>",
     ]
@@ -129,10 +131,10 @@ def mistake_row(grades: list[Grade], most: int, more: str = "") -> str:
     "A mistake with its bar, which opens to its message and the names; the bar of `most` students is full."
     name, kind = grades[0].mistake, kind_of(grades[0])
     if len({grade.message for grade in grades}) == 1:
-        who = ", ".join(html.escape(grade.name) for grade in grades)
+        who = ", ".join(html.escape(grade.name) for grade in grades if grade.name)
         inside = f'<p>{html.escape(grades[0].message)}</p><p class="who">{who}</p>'
     else:
-        line = '<p><span class="who">{}:</span> {}</p>'.format
+        line = '<p><span class="who">{}</span> {}</p>'.format
         inside = "".join(line(html.escape(grade.name), html.escape(grade.message)) for grade in grades)
     bar = f'<span class="bar {kind}" style="width:{100 * len(grades) / most:.0f}%"></span>'
     return (

@@ -66,7 +66,11 @@ class Session:
         self.folder = tempfile.TemporaryDirectory(prefix="answer-", ignore_cleanup_errors=True)
 
     def __enter__(self):
-        self.start()
+        try:
+            self.start()
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *error):
@@ -102,6 +106,9 @@ class Session:
             self.outbox.put({"seconds": left, "memory": self.limits.memory})
             self.kinds = self._wait(START, time.monotonic(), 0.0)["limits"]
         except (Gone, Endless, KeyError) as error:
+            if self.time_is_up:  # used up by what ran before
+                self.broken = error
+                return
             log.seek(0)
             said = log.read().decode(errors="replace")[-500:]
             raise RuntimeError(f"the process for answers did not start: {error} {said}") from None
@@ -239,6 +246,9 @@ class RemoteFunction:
     def __init__(self, session: Session, name: str, code: int):
         self.session, self.__name__ = session, name
         self.__code__ = types.SimpleNamespace(co_code=bytes(min(max(code, 0), 999)), co_firstlineno=1)
+
+    def __repr__(self):
+        return f"a function {self.__name__}"
 
     def __call__(self, *arguments):
         functions = []
