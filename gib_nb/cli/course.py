@@ -193,8 +193,8 @@ def grade_command(args) -> int:
     files = handed_in(folder)
     if not files:
         raise ValueError(f"expected handed-in notebooks in {folder} (got none)")
-    students, kinds = {}, {}
-    for student, grades in grade_class(files, assignment, limits, kinds.update):
+    students, confined_by = {}, {}
+    for student, grades in grade_class(files, assignment, limits, confined_by.update):
         students[student] = grades
         points = f"{sum(grade.points for grade in grades):g} of {sum(task.points for task in assignment.tasks):g}"
         report_progress(f"{len(students)} of {len(files)}  {student!r}: {points} points", args)
@@ -202,7 +202,7 @@ def grade_command(args) -> int:
         write_csv([grade for grades in students.values() for grade in grades], file)
     for page, names in (("class.html", True), ("mistakes.html", False)):
         with output(out / page) as file:
-            file.write(class_page(students, assignment, kinds, names))
+            file.write(class_page(students, assignment, confined_by, names))
     print(f"{len(students)} students; {out / 'grades.csv'}, {out / 'class.html'}, and {out / 'mistakes.html'}")
     return 0
 

@@ -45,7 +45,7 @@ def kind_of(grade: Grade) -> str:
 def class_page(
     students: dict[str, list[Grade]],  # name → a grade for each task
     assignment: Assignment,
-    limits: dict,  # "files", "network" → by which means; empty if nothing was run
+    confined_by: dict,  # "files", "network" → by which means; empty if nothing was run
     names: bool = True,  # False: for showing it to the class
 ) -> str:
     "The page as HTML, complete in itself."
@@ -64,7 +64,7 @@ def class_page(
         ),
         *(exercise_part(number, task, students) for number, task in enumerate(assignment.tasks)),
         f"<h2>Students</h2>{students_table(students, assignment)}" if names else "",
-        paragraph(how_graded(limits)),
+        paragraph(how_graded(confined_by)),
         "</main>",
     ]
     return page(f"Homework: {titles}", "\n".join(parts))
@@ -162,11 +162,11 @@ def students_table(students: dict, assignment: Assignment) -> str:
     )
 
 
-def how_graded(limits: dict) -> str:
+def how_graded(confined_by: dict) -> str:
     "What protected the grader, in words."
-    if not limits:
+    if not confined_by:
         return "No handed-in notebook could be run."
     return (
         "Each notebook ran in a process of its own, with limits on time and memory. It was sent inputs and returned values, "
-        f"which were compared outside of it. {'; '.join(WHERE[part][limits[part]] for part in WHERE)}."
+        f"which were compared outside of it. {'; '.join(WHERE[part][confined_by[part]] for part in WHERE)}."
     )

@@ -22,89 +22,59 @@ EPERM, ENOSYS = 1, 38
 ALLOW, ERROR, KILL = 0x7FFF0000, 0x00050000, 0x80000000  # what a seccomp filter returns
 THREAD = 0x10000  # flag of clone: a thread, not a process
 NEWEST = 447  # system calls from this number on are refused as unknown; programs then use the older ones
-# refused: sockets, other processes and programs, shared memory, the attributes of files, which Landlock leaves alone, and ways around the limits
+# refused: sockets, other processes and programs, shared memory, the attributes of files, which Landlock leaves alone, and
+# ways around the limits; the numbers of the system calls on x86-64 and 64-bit ARM
 REFUSED = {
-    "x86_64": (
-        29,
-        41,
-        57,
-        58,
-        59,
-        62,
-        90,
-        91,
-        92,
-        93,
-        94,
-        101,
-        129,
-        132,
-        141,
-        165,
-        188,
-        189,
-        190,
-        197,
-        198,
-        199,
-        200,
-        203,
-    )
-    + (
-        234,
-        235,
-        248,
-        249,
-        250,
-        260,
-        261,
-        268,
-        272,
-        280,
-        297,
-        298,
-        308,
-        310,
-        311,
-        319,
-        321,
-        322,
-        323,
-        424,
-        425,
-        434,
-        438,
-    ),
-    "aarch64": (
-        5,
-        6,
-        7,
-        14,
-        15,
-        16,
-        40,
-        52,
-        53,
-        54,
-        55,
-        88,
-        97,
-        117,
-        122,
-        129,
-        130,
-        131,
-        138,
-        140,
-        194,
-        198,
-        217,
-        218,
-        219,
-    )
-    + (221, 240, 241, 268, 270, 271, 279, 280, 281, 282, 424, 425, 434, 438),
+    "socket": (41, 198),
+    "fork": (57, None),
+    "vfork": (58, None),
+    "execve": (59, 221),
+    "execveat": (322, 281),
+    "kill": (62, 129),
+    "tkill": (200, 130),
+    "tgkill": (234, 131),
+    "rt_sigqueueinfo": (129, 138),
+    "rt_tgsigqueueinfo": (297, 240),
+    "pidfd_open": (434, 434),
+    "pidfd_send_signal": (424, 424),
+    "pidfd_getfd": (438, 438),
+    "ptrace": (101, 117),
+    "process_vm_readv": (310, 270),
+    "process_vm_writev": (311, 271),
+    "shmget": (29, 194),
+    "memfd_create": (319, 279),
+    "chmod": (90, None),
+    "fchmod": (91, 52),
+    "fchmodat": (268, 53),
+    "chown": (92, None),
+    "fchown": (93, 55),
+    "lchown": (94, None),
+    "fchownat": (260, 54),
+    "utime": (132, None),
+    "utimes": (235, None),
+    "futimesat": (261, None),
+    "utimensat": (280, 88),
+    "setxattr": (188, 5),
+    "lsetxattr": (189, 6),
+    "fsetxattr": (190, 7),
+    "removexattr": (197, 14),
+    "lremovexattr": (198, 15),
+    "fremovexattr": (199, 16),
+    "mount": (165, 40),
+    "unshare": (272, 97),
+    "setns": (308, 268),
+    "setpriority": (141, 140),
+    "sched_setaffinity": (203, 122),
+    "bpf": (321, 280),
+    "perf_event_open": (298, 241),
+    "userfaultfd": (323, 282),
+    "io_uring_setup": (425, 425),
+    "add_key": (248, 217),
+    "request_key": (249, 218),
+    "keyctl": (250, 219),
 }
-MACHINE = {"x86_64": (0xC000003E, 56, 302), "aarch64": (0xC00000B7, 220, 261)}  # identifier, clone, prlimit64
+MACHINES = ("x86_64", "aarch64")
+IDENTIFIER, CLONE, PRLIMIT = (0xC000003E, 0xC00000B7), (56, 220), (302, 261)
 CLONE3 = 435
 
 
@@ -148,13 +118,19 @@ def restrict_files(read: list, write: list) -> bool:
     return done
 
 
+def refused_on(machine: str) -> list[int]:
+    "The numbers of the system calls that are refused."
+    return [numbers[MACHINES.index(machine)] for numbers in REFUSED.values() if numbers[MACHINES.index(machine)]]
+
+
 def filter_of(machine: str) -> bytes:
     "The seccomp filter of a machine, as a program of instructions (code, jump if true, jump if false, value)."
-    identifier, clone, limits = MACHINE[machine]
+    column = MACHINES.index(machine)
+    identifier, clone, limits = (numbers[column] for numbers in (IDENTIFIER, CLONE, PRLIMIT))
     load, equal, at_least, any_bit, give = 0x20, 0x15, 0x35, 0x45, 0x06
     refuse = lambda number, error: [(equal, 0, 1, number), (give, 0, 0, ERROR | error)]
     lines = [(load, 0, 0, 4), (equal, 1, 0, identifier), (give, 0, 0, KILL), (load, 0, 0, 0)]
-    lines += [line for number in REFUSED[machine] for line in refuse(number, EPERM)]
+    lines += [line for number in refused_on(machine) for line in refuse(number, EPERM)]
     lines += refuse(CLONE3, ENOSYS)  # its flags cannot be seen; the library then uses clone
     lines += [(at_least, 0, 1, NEWEST), (give, 0, 0, ERROR | ENOSYS)]
     allow_or_refuse = [(give, 0, 0, ERROR | EPERM), (give, 0, 0, ALLOW)]
@@ -166,7 +142,7 @@ def filter_of(machine: str) -> bytes:
 
 def restrict_calls() -> bool:
     "Give up the capabilities of root, and refuse sockets, new processes, and signals, by seccomp; False where there is none."
-    if sys.platform != "linux" or platform.machine() not in MACHINE or sys.maxsize < 2**32:
+    if sys.platform != "linux" or platform.machine() not in MACHINES or sys.maxsize < 2**32:
         return False
     code = filter_of(platform.machine())
     lines = ctypes.create_string_buffer(code, len(code))
@@ -197,7 +173,7 @@ MORE_FILES = ("os.link", "os.symlink", "os.truncate", "os.utime", "os.setxattr",
 def add_hook(files: tuple | None, calls: bool):  # files: (read, write), folders
     "Refuse in the interpreter what the kernel does not: files outside of the folders, or sockets and processes."
     inside = lambda path, roots: any(path == root or path.startswith(root + os.sep) for root in roots)
-    read, write = ([str(path) for path in some] for some in files or ((), ()))
+    read, write = ([os.path.normcase(path) for path in some] for some in files or ((), ()))
 
     def refuse(event, arguments):
         if calls and (event.startswith("socket.") or event in PROCESSES or event in SIGNALS):
@@ -209,7 +185,7 @@ def add_hook(files: tuple | None, calls: bool):  # files: (read, write), folders
                 changes = bool(mode and set(mode) & set("wax+")) or bool(flags & (os.O_WRONLY | os.O_RDWR))
             paths = [os.fsdecode(each) for each in arguments[:2] if isinstance(each, (str, bytes))]
             for path in paths[:1] if event == "open" else paths:
-                if not inside(os.path.realpath(path), write if changes else read + write):
+                if not inside(os.path.normcase(os.path.realpath(path)), write if changes else read + write):
                     raise PermissionError(f"{path} is not allowed here")
 
     sys.addaudithook(refuse)

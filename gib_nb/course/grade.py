@@ -122,18 +122,18 @@ def grade_notebook(
     tasks: list[Task],
     limits: Limits = Limits(),
     name: str = "",  # of the student
-    kinds: Callable = lambda kinds: None,  # is told by which means the process was confined
+    on_start: Callable = lambda confined_by: None,  # is told by which means the process is confined
 ) -> list[Grade]:
     "Grades for all tasks; a file that is no notebook, or an empty one, gets no points."
     try:
         cells = cells_of(path)
         reason = None if any(source.strip() for source in cells) else (NO_CELLS, "It has no code.")
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         reason = NO_NOTEBOOK, f"{str(error)[:1].upper()}{str(error)[1:]}."
     if reason:
         return [graded(task, Verdict(task.name, False, reason[1], reason[0]), name) for task in tasks]
     with Answers(cells, limits) as answers:
-        kinds(answers.session.kinds)
+        on_start(answers.session.confined_by)
         return [graded(task, answers.verdict(task.exercise), name) for task in tasks]
 
 
@@ -178,11 +178,11 @@ def grade_class(
     files: dict[str, list[pathlib.Path]],  # student → files, see `handed_in`
     assignment: Assignment,
     limits: Limits = Limits(),
-    kinds: Callable = lambda kinds: None,  # is told by which means the processes were confined
+    on_start: Callable = lambda confined_by: None,  # see `grade_notebook`
 ) -> Iterator[tuple[str, list[Grade]]]:
     "The grades of one student after the other; of several notebooks, the best answer counts."
     for student, paths in files.items():
-        found = [grade_notebook(path, assignment.tasks, limits, student, kinds) for path in paths]
+        found = [grade_notebook(path, assignment.tasks, limits, student, on_start) for path in paths]
         yield student, [functools.reduce(best, grades) for grades in zip(*found)]
 
 

@@ -61,7 +61,7 @@ class Session:
     "A confined process with the names that a notebook's cells have defined. Use it as a context."
 
     def __init__(self, limits: Limits):
-        self.limits, self.end, self.kinds = limits, time.monotonic() + limits.total, {}
+        self.limits, self.end, self.confined_by = limits, time.monotonic() + limits.total, {}
         self.process, self.broken = None, None  # the error after which the process has to be started again
         self.folder = tempfile.TemporaryDirectory(prefix="answer-", ignore_cleanup_errors=True)
 
@@ -104,7 +104,7 @@ class Session:
         left = max(1, round(self.end - time.monotonic()) + 1)
         try:
             self.outbox.put({"seconds": left, "memory": self.limits.memory})
-            self.kinds = self._wait(START, time.monotonic(), 0.0)["limits"]
+            self.confined_by = self._wait(START, time.monotonic(), 0.0)["limits"]
         except (Gone, Endless, KeyError) as error:
             if self.time_is_up:  # used up by what ran before
                 self.broken = error

@@ -118,10 +118,10 @@ def serve():
     pipe, package = Pipe(), pathlib.Path(__file__).parents[1]
     set_up = pipe.read()
     hide_exercises()
-    kinds = confine(pathlib.Path.cwd(), [package / "exercises"], package, set_up["seconds"], set_up["memory"])
+    confined_by = confine(pathlib.Path.cwd(), [package / "exercises"], package, set_up["seconds"], set_up["memory"])
     space = {"__name__": "__main__", "__builtins__": builtins, "display": lambda *things, **settings: None}
     np.seterr(all="ignore")
-    pipe.write({"limits": kinds})
+    pipe.write({"limits": confined_by})
     while True:
         message = pipe.read()
         with contextlib.suppress(BrokenPipeError):
