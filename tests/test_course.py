@@ -499,6 +499,14 @@ def test_the_text_of_a_task_is_that_of_the_lesson(lesson):
         assert task.stub.startswith(f"def {task.name}(" if task.asks_for_function else f"{task.name} = ...")
 
 
+def test_without_the_notebooks_of_the_project_the_docstrings_are_the_tasks(tmp_path, monkeypatch):
+    "As where only the package is installed."
+    monkeypatch.setattr("gib_nb.course.assignment.LESSON_FOLDER", tmp_path)
+    [lesson] = make_assignment([1]).lessons
+    assert lesson.title == "Lesson 1" and lesson.tasks[0].text == exercises_of(1)["entropy_in_bits"].solution.__doc__
+    assert lesson.tasks[0].stub == "def entropy_in_bits(p):\n    ..."
+
+
 def test_wrong_use_is_explained(tmp_path, capsys):
     for words, message in (
         (["export", tmp_path / "a", "--lessons", "12"], "expected a lesson from 1 to 11 (got 12)"),

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .base import LESSONS, OWN, Exercise, exercises_of
+from .base import LESSONS, OWN, Exercise, StudentError, exercises_of
 from .questions import Question
 
 # %% ../../nbs/67_own_exercises.ipynb #own00005
@@ -64,6 +64,12 @@ def _verify_exercise(made: Exercise):
     if not (verdict := made.check(made.solution)):
         raise ValueError(f"expected a solution that is right on its own cases (got {verdict})")
     for mistake in made.mistakes:
+        try:
+            made.run(mistake)
+        except StudentError as stop:
+            raise ValueError(
+                f"expected a mistake that returns values (got {type(stop.__cause__).__name__} from {mistake.__name__})"
+            ) from stop
         found = made.check(mistake)
         if found.mistake != mistake.__name__.replace("_", " "):
             other = "the solution" if found else found.mistake or "no mistake of the list"
@@ -103,7 +109,10 @@ def load_lesson(path: pathlib.Path) -> OwnLesson:
         raise FileNotFoundError(f"expected the number of a lesson, or a Python file with exercises (got {path})")
     before, spec = dict(OWN), importlib.util.spec_from_file_location(f"own_{path.stem}", path)
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise ValueError(f"expected that {path} runs (got {type(error).__name__}: {error})") from error
     made = tuple(each for name, each in OWN.items() if before.get(name) is not each)
     if not made:
         raise ValueError(f"expected functions with the decorator exercise in {path} (got none)")
