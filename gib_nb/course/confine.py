@@ -76,6 +76,7 @@ REFUSED = {
 MACHINES = ("x86_64", "aarch64")
 IDENTIFIER, CLONE, PRLIMIT = (0xC000003E, 0xC00000B7), (56, 220), (302, 261)
 CLONE3 = 435
+PACKAGES = ("site-packages", "dist-packages")  # names of the folders of installed packages
 
 
 def readable(root: pathlib.Path, hidden) -> list:  # of paths
@@ -89,12 +90,11 @@ def readable(root: pathlib.Path, hidden) -> list:  # of paths
 
 def program_folders() -> list:
     "What a Python program needs to read: the interpreter, its libraries, and installed packages."
-    import site
-
     named = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
     system = ["/usr/lib", "/usr/local/lib", "/lib", "/lib64", "/usr/lib64", "/etc/ld.so.cache", "/dev/urandom"]
     about = ["/proc/cpuinfo", "/proc/meminfo", "/sys/devices/system", "/usr/share/zoneinfo"]
-    found = [*named, *site.getsitepackages(), os.path.join(sys.base_prefix, "lib"), sys.executable, *system, *about]
+    installed = [path for path in sys.path if pathlib.Path(path).name in PACKAGES]
+    found = [*named, *installed, os.path.join(sys.base_prefix, "lib"), sys.executable, *system, *about]
     return [pathlib.Path(path).resolve() for path in dict.fromkeys(found) if path and os.path.exists(path)]
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import psutil
 
+from gib_nb.course.confine import PACKAGES
 from gib_nb.course.wire import LINE, decode, encode, from_line, to_line
 from gib_nb.exercises.attempt import Endless
 
@@ -57,6 +58,11 @@ def student_error(found: dict) -> Exception:
     return error
 
 
+def import_paths() -> list[str]:
+    "Where the process finds this package and those that it needs, also if they are installed for one user only."
+    return [str(PACKAGE.parent), *(path for path in sys.path if pathlib.Path(path).name in PACKAGES)]
+
+
 class Session:
     "A confined process with the names that a notebook's cells have defined. Use it as a context."
 
@@ -80,7 +86,7 @@ class Session:
     def start(self):
         "Start the process; RuntimeError if it does not confine itself."
         self.broken = None
-        code = f"import sys; sys.path.insert(0, {str(PACKAGE.parent)!r}); import gib_nb.course.student as s; s.serve()"
+        code = f"import sys; sys.path[:0] = {import_paths()!r}; import gib_nb.course.student as s; s.serve()"
         kept = {name: os.environ[name] for name in ("SYSTEMROOT", "LD_LIBRARY_PATH") if name in os.environ}
         home = dict.fromkeys(("HOME", "TMPDIR", "TEMP", "TMP", "MPLCONFIGDIR", "USERPROFILE"), self.folder.name)
         threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
