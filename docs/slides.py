@@ -62,7 +62,7 @@ class Deck:
     "Slides in the making: sections side by side, and the ideas of a section one below the other."
 
     def __init__(self):
-        self.cells, self.title, self.size = [], "", 0
+        self.cells, self.title, self.size, self.on_title = [], "", 0, False
 
     def begin(self, kind, title):
         "Begin a slide, with its title."
@@ -71,42 +71,34 @@ class Deck:
 
     def section(self, heading):
         "Begin a section."
-        self.title = heading.lstrip("# ")
-        self.begin("slide", heading if heading.startswith("# ") else f"## {self.title}")
+        self.title, self.on_title = heading.lstrip("# "), heading.startswith("# ")
+        self.begin("slide", heading if self.on_title else f"## {self.title}")
 
-    def idea(self):
-        "Begin the next slide of a section, unless the present one has only its title."
-        if self.size:
+    def idea(self, kept=0):
+        "Begin the next slide of a section, unless the present one has only its title, or no more text than may be kept."
+        if self.size > kept:
             self.begin("subslide", f"### {self.title}")
 
     def text(self, block):
         "Add a paragraph to the slide, or to a new one if it is full; formulae, tables, and lists stay with the text before them."
         plain = len(re.sub(r"\]\([^)]*\)|\$", "", block))
-        belongs = (
-            block.startswith(("$$", "|", "- ", "<details>", ">")) or self.cells[-1]["metadata"]["slideshow"]["first"]
-        )
-        if block.startswith("**") and re.match(r"\*\*\d+\.\*\*", block) or (self.size + plain > MOST and not belongs):
+        belongs = self.on_title or block.startswith(("$$", "|", "- ", "<details>", ">"))
+        if re.match(r"\*\*\d+\.\*\*", block) or (self.size + plain > MOST and not belongs):
             self.idea()
         self.cells.append(markdown(with_links(with_math(block))))
         self.size += plain
 
     def code(self, cell, alone):
-        "Add a cell of code; what is large has a slide of its own."
+        "Add a cell of code; what is large has a slide of its own, with the line that introduces it."
         if alone:
-            self.idea()
-        self.cells.append(cell | {"metadata": {"slideshow": {"slide_type": "-", "first": False}, "tags": cell["tags"]}})
-        self.size += MOST if alone else 40 * len("".join(cell["source"]).splitlines())
+            self.idea(kept=0 if "gib-frame" in json.dumps(cell["outputs"]) else 120)
+        self.cells.append(cell | {"metadata": {"slideshow": {"slide_type": "-"}, "tags": cell["tags"]}})
+        self.size += MOST if alone else max(150, 40 * len("".join(cell["source"]).splitlines()))
 
 
 def markdown(text, slide_type="-"):
     "A cell of text."
-    first = text.startswith("# ")
-    return {
-        "cell_type": "markdown",
-        "id": "cell",
-        "metadata": {"slideshow": {"slide_type": slide_type, "first": first}},
-        "source": text,
-    }
+    return {"cell_type": "markdown", "metadata": {"slideshow": {"slide_type": slide_type}}, "source": text}
 
 
 def deck(content):
@@ -122,7 +114,6 @@ def deck(content):
             made.code(*shown(cell, source, tags))
     for number, cell in enumerate(made.cells):
         cell["id"] = f"c{number}"
-        cell["metadata"]["slideshow"].pop("first", None)
     return content | {"cells": made.cells}
 
 
