@@ -28,7 +28,7 @@ WIDGET = "application/vnd.jupyter.widget-view+json"
 DIRECTIVE = re.compile(r"#\s*\|.*\n?")
 GROUPS = TABLES | {"exercises": "Answers to the exercises"}
 PLAIN = ("data.from_file", "train.ensemble", "train.functions", "train.loggers", "report.folder")  # without a notebook
-PAGES = ("using", "install", "sweeps", "explorers", "results", "notebooks")
+PAGES = ("using", "install", "homework", "sweeps", "explorers", "results", "notebooks")
 
 
 def moving(explorer, most):

@@ -23,6 +23,7 @@ sys.path.insert(0, str(ROOT / "docs"))
 from stored import PLOTLY, explorer_of  # noqa: E402
 
 os.environ.setdefault("PLOTLY_RENDERER", "plotly_mimetype+png")
+os.environ["GIB_NB_PROGRESS"] = ""  # a committed notebook shows no one's progress
 SKIP = {"slow", "cuda", "notest"} - ({"slow"} if "--slow" in sys.argv else set())
 NBS = ROOT / "nbs"
 SHOWN = {"image/png", "image/svg+xml", "text/html"}  # what a reader without a kernel can see

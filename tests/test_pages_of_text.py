@@ -13,7 +13,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 PAGES = [
     "README.md",
     "CONTRIBUTING.md",
-    *(f"docs/{name}.md" for name in ("using", "install", "sweeps", "explorers", "results", "notebooks")),
+    *(f"docs/{name}.md" for name in ("using", "install", "homework", "sweeps", "explorers", "results", "notebooks")),
 ]
 
 

@@ -41,6 +41,7 @@ PACKAGES = (
     "experiments",
     "explorers",
     "exercises",
+    "course",
     "cli",
 )
 

@@ -8,7 +8,7 @@ import shlex
 import sys
 import warnings
 
-from gib_nb.cli import app, audit, explain, predict, reproduce, sweep, train
+from gib_nb.cli import app, audit, course, explain, predict, reproduce, sweep, train
 from gib_nb.cli.common import CHECKPOINT, PLAIN, Parser
 
 WELCOME = "Find the part of a graph that determines its label, with a graph information bottleneck."
@@ -28,6 +28,7 @@ next steps:
   gib-nb train QED --max-graphs 5000 --epochs 30   a first look at a large set of molecules
   gib-nb sweep motif --beta 0 0.1 1           every combination of settings
   gib-nb audit RUN                            do the predictions depend on what the mask selects?
+  gib-nb course export homework --lessons 1   exercises as homework; gib-nb course grade homework grades a class
   gib-nb COMMAND --help                       all options of a command
 """
 
@@ -39,7 +40,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = Parser(prog="gib-nb", description=WELCOME, epilog=FIRST_STEPS, **PLAIN)
     parser.add_argument("--version", action="version", version=f"gib-nb {__version__}")
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND")
-    for module in (train, predict, explain, audit, sweep, app, reproduce):
+    for module in (train, predict, explain, audit, sweep, app, reproduce, course):
         for command in module.add_parser(commands):
             command.add_argument("--no-progress", dest="progress", action="store_false", help="do not show progress")
             command.add_argument("--debug", action="store_true", help="show the traceback of an error")

@@ -43,6 +43,7 @@ def serving(command, port, folder, patience=600, environment=os.environ):
         "JUPYTERLAB_SETTINGS_DIR": str(folder / "settings"),
         "JUPYTERLAB_WORKSPACES_DIR": str(folder / "workspaces"),
         "PYTHONPATH": str(ROOT),
+        "GIB_NB_PROGRESS": str(folder / "progress.json"),
     }
     with log.open("w") as lines:
         server = subprocess.Popen(

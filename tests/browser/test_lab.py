@@ -147,3 +147,20 @@ def test_an_explorer_says_that_its_kernel_has_ended(notebook):
     gone.wait_for(state="detached")
     move(page, sliders(page).last)
     assert page.problems == []
+
+
+def test_the_bar_of_a_lesson_moves_when_an_exercise_is_solved(page, lab):
+    open_notebook(page, lab, "lessons/01_bits.ipynb")
+    page.evaluate("() => jupyterapp.commands.execute('notebook:insert-cell-below')")
+    page.evaluate(
+        """() => { const {content} = jupyterapp.shell.currentWidget;
+        content.activeCell.model.sharedModel.setSource("from gib_nb.exercises import check, progress\\nprogress(1)"); }"""
+    )
+    page.evaluate("() => jupyterapp.commands.execute('notebook:run-cell-and-insert-below')")
+    bar = page.locator(".jp-Cell [aria-label^='Lesson 1: ']").first
+    bar.wait_for()
+    page.evaluate(
+        """() => jupyterapp.shell.currentWidget.content.activeCell.model.sharedModel.setSource("check('half_of_xor', 0)")"""
+    )
+    page.evaluate("() => jupyterapp.commands.execute('notebook:run-cell')")
+    page.locator(".jp-Cell [aria-label='Lesson 1: 1 of 5 exercises solved']").first.wait_for()

@@ -1,0 +1,1 @@
+"""Homework: assignments from exercises, and the grading of handed-in notebooks in confined processes."""
