@@ -2,6 +2,7 @@
 # make app   the explorers in a browser          make bench   the figures in tests/benchmarks
 # make notebooks   run every notebook in place   make assets  the sweeps behind the explorers, anew (an hour)
 # make docs  the site, in _docs/html             make test-all  the slow tests too
+# make docs PYODIDE=DIR   with the Python of the browser from a folder, for rooms without a network
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
@@ -62,7 +63,7 @@ test-all:
 	$(MAKE) test WHICH= LONG=
 
 docs: setup
-	$(BIN)/python docs/build.py
+	$(BIN)/python docs/build.py $(if $(PYODIDE),--pyodide '$(PYODIDE)')
 
 bench: setup
 	$(BIN)/python -m tests.benchmarks $(BENCH)

@@ -1665,6 +1665,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                        'gib_nb.explorers.bits.joint_table': ('explorers/bits.html#joint_table', 'gib_nb/explorers/bits.py'),
                                        'gib_nb.explorers.bits.reading': ('explorers/bits.html#reading', 'gib_nb/explorers/bits.py'),
                                        'gib_nb.explorers.bits.table': ('explorers/bits.html#table', 'gib_nb/explorers/bits.py')},
+            'gib_nb.explorers.browser': {},
             'gib_nb.explorers.case_study': { 'gib_nb.explorers.case_study.CaseStudyExplorer': ( 'explorers/case_study.html#casestudyexplorer',
                                                                                                 'gib_nb/explorers/case_study.py'),
                                              'gib_nb.explorers.case_study.CaseStudyExplorer.build': ( 'explorers/case_study.html#casestudyexplorer.build',

@@ -39,10 +39,10 @@ threading.Thread.start = start
 """
 
 
-def in_browser(program, absent=ABSENT):
+def in_browser(program, absent=ABSENT, folder=None):
     "What a program prints in a Python with what a browser has; fails where the program does."
     program = f"ABSENT = {absent}\n{BROWSER}{textwrap.dedent(program)}"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, cwd=folder)
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
 
@@ -137,18 +137,34 @@ LESSONS = sorted((pathlib.Path(__file__).parents[1] / "nbs" / "lessons").glob("*
 
 
 @pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
-def test_cells_of_a_lesson_run_unless_they_are_tagged(path):
+def test_cells_of_a_lesson_run_unless_they_are_tagged(path, tmp_path):
     "Lessons 1, 2, 4, and 6 run whole; in the others, the tag needs-torch marks what does not run in a browser."
     cells = [cell for cell in json.loads(path.read_text())["cells"] if cell["cell_type"] == "code"]
     tagged = [cell["id"] for cell in cells if "needs-torch" in cell["metadata"].get("tags", ())]
     assert tagged or path.stem[:2] not in ("03", "05", "07", "08", "09", "10", "11")
     assert not tagged or path.stem[:2] not in ("01", "02", "04", "06")
     sources = {cell["id"]: "".join(cell["source"]) for cell in cells if cell["id"] not in tagged}
-    in_browser(f"""
+    in_browser(
+        f"""
         import sys
         from IPython.core.interactiveshell import InteractiveShell
         shell = InteractiveShell(history_length=0)
         shell.history_manager.enabled = False
         for name, source in {sources!r}.items():
             assert shell.run_cell(source, silent=True).success, name
+    """,
+        folder=tmp_path,
+    )
+
+
+def test_figures_of_plotly_are_shown_as_those_of_explorers():
+    shown = in_browser("""
+        from IPython.core.interactiveshell import InteractiveShell
+        import IPython.display
+        sys.platform = "emscripten"
+        shell = InteractiveShell.instance(history_length=0)
+        IPython.display.display = lambda widget: print(type(widget).__name__, widget.figure.data[0].y)
+        shell.run_cell("from gib_nb.report.figures import figure; figure([dict(type='scatter', y=[1, 2])])", silent=True)
+        shell.display_formatter.format(shell.user_ns["figure"]([dict(type="scatter", y=[3, 4])]))
     """)
+    assert shown.split("\n")[-2] == "PlotView (3, 4)"

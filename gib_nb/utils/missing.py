@@ -13,11 +13,10 @@ def missing(
 ) -> str:
     "A sentence with the libraries that cannot be imported, and where to get them; empty if all can be."
     names = [TITLES.get(name, name) for name in libraries if importlib.util.find_spec(name) is None]
-    return (
-        f"This needs {' and '.join(names)}, which this page does not have. To use it, install gib_nb on a computer: {INSTALL}"
-        if names
-        else ""
-    )
+    if not names:
+        return ""
+    listed = ", ".join(names[:-2] + [f"{',' if len(names) > 2 else ''} and ".join(names[-2:])])
+    return f"This needs {listed}, which this page does not have. To use it, install gib_nb on a computer: {INSTALL}"
 
 
 @functools.cache
