@@ -12,7 +12,7 @@ import sys
 import pytest
 
 from . import serving
-from .acting import PATIENCE_MS, changes, drawn, sliders
+from .acting import PATIENCE_MS, changes, drawn, run_all, sliders
 
 playwright = pytest.importorskip("playwright.sync_api")
 playwright.expect.set_options(timeout=PATIENCE_MS)
@@ -55,20 +55,14 @@ def page(page, site):
     assert elsewhere == [] and page.problems == []
 
 
-def run_all(page, address):
-    "Open a notebook, run its cells, and wait for the last."
-    page.goto(address, wait_until="domcontentloaded")
-    page.locator(".jp-Notebook .jp-CodeCell").first.wait_for()
-    page.get_by_role("menuitem", name="Run", exact=True).click()
-    page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
-    page.wait_for_function("""() => {
-      const prompts = [...document.querySelectorAll(".jp-CodeCell .jp-InputPrompt")].map((e) => e.textContent);
-      return prompts.some((text) => /\\d/.test(text)) && !prompts.some((text) => text.includes("*"));
-    }""")
+def open_lesson(page, site, lite, number):
+    path = next((serving.ROOT / "nbs" / "lessons").glob(f"{number:02}_*.ipynb"))
+    page.goto(f"{site}/{lite.notebook_link(path)}", wait_until="domcontentloaded")
+    run_all(page)
 
 
 def test_lesson_1_runs_and_checks_answers(page, site, lite):
-    run_all(page, f"{site}/{lite.notebook_link(serving.ROOT / 'nbs' / 'lessons' / '01_bits.ipynb')}")
+    open_lesson(page, site, lite, 1)
     assert page.locator(ERRORS).all_inner_texts() == []
     page.locator(".jp-Notebook .gib-plot[data-rev]").first.wait_for(state="attached")
     question = page.locator(".jp-OutputArea-output", has_text="How many bits of information about the label").last
@@ -95,8 +89,7 @@ def test_a_slider_of_the_beta_explorer_moves(page, site, lite):
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [2, 3, 4, 6, 10])
 def test_other_lessons_run(page, site, lite, number):
-    path = next((serving.ROOT / "nbs" / "lessons").glob(f"{number:02}_*.ipynb"))
-    run_all(page, f"{site}/{lite.notebook_link(path)}")
+    open_lesson(page, site, lite, number)
     assert page.locator(ERRORS).all_inner_texts() == []
 
 
