@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 
+import badges
 import lite
 from fastcore.docments import docments
 from stored import PLOTLY, explorer_of
@@ -29,7 +30,7 @@ WIDGET = "application/vnd.jupyter.widget-view+json"
 DIRECTIVE = re.compile(r"#\s*\|.*\n?")
 GROUPS = TABLES | {"exercises": "Answers to the exercises"}
 PLAIN = ("data.from_file", "train.ensemble", "train.functions", "train.loggers", "report.folder")  # without a notebook
-STARTS = "Python starts on the page itself, within a minute the first time. Nothing is installed."
+STARTS = "Python starts on the page itself, within a minute the first time. Nothing is installed. With PyTorch: open the lesson on [Colab]({}) or [Binder]({})."
 PAGES = ("using", "install", "sweeps", "explorers", "results", "notebooks")
 
 
@@ -91,6 +92,8 @@ def notebook(path, target, place, most):
     up, cells = "../" * (len(path.relative_to(ROOT).parts) - 1), []
     for number, cell in enumerate(content["cells"]):
         source = "".join(cell["source"])
+        if badges.TAG in cell["metadata"].get("tags", ()):
+            continue
         if cell["cell_type"] == "code":
             if re.match(r"#\s*\|\s*(hide|default_exp)", source):
                 continue
@@ -113,7 +116,13 @@ def notebook(path, target, place, most):
         cells.append(cell)
     if link := lite.notebook_link(path):
         cells.insert(
-            1, {"cell_type": "markdown", "id": "run", "metadata": {}, "source": f"{lite.button(link, up)} {STARTS}"}
+            1,
+            {
+                "cell_type": "markdown",
+                "id": "run",
+                "metadata": {},
+                "source": f"{lite.button(link, up)} {STARTS.format(*badges.links(path.relative_to(ROOT)))}",
+            },
         )
     content["cells"] = cells
     target.parent.mkdir(parents=True, exist_ok=True)

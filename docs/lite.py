@@ -1,6 +1,5 @@
 """JupyterLite inside the site: notebooks that run in the browser, with gib_nb and what it needs as packages that Pyodide finds by itself."""
 
-import configparser
 import email.parser
 import hashlib
 import html
@@ -16,6 +15,8 @@ import tomllib
 import urllib.parse
 import zipfile
 
+import badges
+from badges import address
 from jupyter_core.paths import jupyter_path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -45,21 +46,10 @@ STARTED = ("micropip", "piplite", "ssl", "sqlite3", "ipykernel", "comm", "pyodid
 BROWSER = {"sys_platform": "emscripten", "platform_system": "Emscripten", "python_version": "3.12", "extra": ""}
 LEFT_OUT = ("package_data/widgetbundle.js", "package_data/datasets/")  # of plotly; large and not used here
 TAG = "needs-torch"  # of cells that cannot run in the browser
+LEFT_CELLS = {badges.TAG, "remove-cell"}  # tags of what is for other places, and of assertions
 NOTE = "**Not run here.** This cell needs PyTorch or another library that the page does not have. Its stored result is below the code."
 HERE = "Python runs in this page. Choose *Run*, then *Run All Cells*; or press Shift and Enter in one cell after the other. What you write stays in this browser: to keep it, choose *File*, then *Download*."
 SOME = " Cells that need PyTorch are not run here and show their stored results. To run them too, [install gib_nb on a computer]({address})."
-
-
-def address(page=""):
-    "The public address of the repository, or of a page in it."
-    settings = configparser.ConfigParser(interpolation=None)
-    settings.read(ROOT / "settings.ini")
-    home = (
-        settings["DEFAULT"]["git_url"]
-        .replace("%(user)s", settings["DEFAULT"]["user"])
-        .replace("%(repo)s", settings["DEFAULT"]["repo"])
-    )
-    return f"{home}/blob/{settings['DEFAULT']['branch']}/{page}" if page else home
 
 
 def files():
@@ -71,6 +61,7 @@ def files():
 def notebook(path):
     "A notebook for the browser: cells that cannot run there become text with their stored results, and links lead to what is there or to the repository."
     content = json.loads(path.read_text())
+    content["cells"] = [cell for cell in content["cells"] if not LEFT_CELLS & {*cell["metadata"].get("tags", ())}]
     content["metadata"]["kernelspec"] = {"name": "python", "display_name": "Python (Pyodide)", "language": "python"}
     tagged = [TAG in cell["metadata"].get("tags", ()) for cell in content["cells"]]
     content["cells"] = [stored(cell) if late else linked(cell, path) for late, cell in zip(tagged, content["cells"])]
