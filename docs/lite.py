@@ -47,7 +47,7 @@ BROWSER = {"sys_platform": "emscripten", "platform_system": "Emscripten", "pytho
 LEFT_OUT = ("package_data/widgetbundle.js", "package_data/datasets/")  # of plotly; large and not used here
 TAG = "needs-torch"  # of cells that cannot run in the browser
 LEFT_CELLS = {badges.TAG, "remove-cell"}  # tags of what is for other places, and of assertions
-NOTE = "**Not run here.** This cell needs PyTorch or another library that the page does not have. Its stored result is below the code."
+NOTE = "**Not run here.** This cell needs PyTorch or another library that the page does not have."
 HERE = "Python runs in this page. Choose *Run*, then *Run All Cells*; or press Shift and Enter in one cell after the other. What you write stays in this browser: to keep it, choose *File*, then *Download*."
 SOME = " Cells that need PyTorch are not run here and show their stored results. To run them too, [install gib_nb on a computer]({address})."
 
@@ -86,6 +86,8 @@ def linked(cell, path):
 def stored(cell):
     "A cell of code as text: a note, the code, and what it gave."
     parts, attachments = [NOTE, f"```python\n{''.join(cell['source'])}\n```"], {}
+    if cell["outputs"]:
+        parts.append("*Stored result:*")
     for number, output in enumerate(cell["outputs"]):
         data = output.get("data", {})
         if "image/png" in data:
