@@ -4,6 +4,7 @@ They need the runtime of Pyodide in the folder GIB_NB_PYODIDE, and are skipped w
 """
 
 import importlib.util
+import mimetypes
 import os
 import pathlib
 import re
@@ -99,3 +100,26 @@ def test_other_explorers_open(page, site, lite, name):
     page.goto(f"{site}/{lite.explorer_link(f'{name}()', '')}", wait_until="domcontentloaded")
     drawn(page, name)
     assert page.locator(ERRORS).all_inner_texts() == []
+
+
+@pytest.mark.slow
+def test_without_a_folder_python_comes_from_its_public_address(browser, lite, tmp_path):
+    "The public address is played by the folder."
+    lite.build(tmp_path / "source", tmp_path / "site" / "lite")
+    context, asked = browser.new_context(), []
+
+    def answer(route):
+        asked.append(route.request.url.removeprefix(lite.CDN))
+        file, kind = pathlib.Path(RUNTIME) / asked[-1], mimetypes.guess_type(asked[-1])[0]
+        headers = {"access-control-allow-origin": "*", "content-type": kind or "application/octet-stream"}
+        route.fulfill(path=file, headers=headers)
+
+    context.route(f"{lite.CDN}**", answer)
+    with serving.file_server(tmp_path / "site") as address:
+        page = context.new_page()
+        page.set_default_timeout(PATIENCE_MS)
+        page.goto(f"{address}/{lite.explorer_link('BitsExplorer()', '')}", wait_until="domcontentloaded")
+        drawn(page, "BitsExplorer")
+    context.close()
+    assert {"pyodide.js", "pyodide.asm.wasm", "pyodide-lock.json"} <= set(asked)
+    assert any(name.startswith("numpy") for name in asked) and not any(name.startswith("gib_nb") for name in asked)

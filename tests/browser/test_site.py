@@ -67,6 +67,7 @@ def test_a_lesson_and_a_module_are_prepared_for_the_site(tmp_path, monkeypatch):
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     "The site with explorers of few states; every warning of Sphinx is an error."
+    pytest.importorskip("jupyterlite_pyodide_kernel", reason="the site needs the extra docs")
     folder = tmp_path_factory.mktemp("site")
     done = subprocess.run(
         [sys.executable, str(ROOT / "docs" / "build.py"), "--most", "60", "--to", str(folder)],
