@@ -214,8 +214,8 @@ def build(source, site, runtime=None):
 
 
 def notebook_link(path):
-    "Where a notebook is opened in the browser, from the root of the site; None for one that is not there."
-    place = files().get(path)
+    "Where a lesson is opened in the browser, from the root of the site; None for other notebooks."
+    place = files().get(path) if path.parent.name == "lessons" else None
     return place and f"lite/notebooks/index.html?path={place.as_posix()}"
 
 

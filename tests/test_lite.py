@@ -79,3 +79,4 @@ def test_every_explorer_has_a_button_with_its_state(lite):
 def test_a_page_of_jupyterlite_is_linked_only_for_notebooks_that_are_there(lite):
     assert lite.notebook_link(LESSONS[0]) == "lite/notebooks/index.html?path=lessons/01_bits.ipynb"
     assert lite.notebook_link(ROOT / "nbs" / "41_trainer.ipynb") is None
+    assert lite.notebook_link(ROOT / "nbs" / "glossary.ipynb") is None

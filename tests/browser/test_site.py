@@ -190,3 +190,19 @@ def test_a_question_opens_without_a_kernel(page, site):
     answer.locator("summary").click()
     answer.locator("[role=status]").wait_for()
     assert "far from 0" in answer.inner_text()
+
+
+@pytest.mark.slow
+def test_every_lesson_and_explorer_has_a_button_that_runs_it(site):
+    for path in NOTEBOOKS:
+        page = (site / path.with_suffix(".html")).read_text()
+        links = re.findall(r'<a class="gib-run" href="([^"?]*)\?([^"]*)"', page)
+        assert all(((site / path).parent / file).resolve().is_file() for file, _ in links), path
+        assert page.count("</iframe>") == sum("/repl/" in file for file, _ in links), path
+        opened = [query for file, query in links if "/notebooks/" in file]
+        if path.parent.name == "lessons" and path.stem != "teaching":
+            assert (
+                opened == [f"path=lessons/{path.name}"] and (site / "lite" / "files" / "lessons" / path.name).is_file()
+            )
+        else:
+            assert opened == [], path
