@@ -3,6 +3,7 @@
 # make notebooks   run every notebook in place   make assets  the sweeps behind the explorers, anew (an hour)
 # make docs  the site, in _docs/html             make test-all  the slow tests too
 # make slides [LESSONS="1 2"]  slides of the lessons for the lectern, in _docs/slides
+# make docs PYODIDE=DIR   with the Python of the browser from a folder, for rooms without a network
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
@@ -63,7 +64,7 @@ test-all:
 	$(MAKE) test WHICH= LONG=
 
 docs: setup
-	$(BIN)/python docs/build.py
+	$(BIN)/python docs/build.py $(if $(PYODIDE),--pyodide '$(PYODIDE)')
 
 slides: setup
 	$(BIN)/python docs/slides.py $(LESSONS)

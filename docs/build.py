@@ -1,6 +1,6 @@
 """Build the site: `python docs/build.py`. Notebooks are copied, their figures and explorers made alive, the reference written from docstrings, then Sphinx runs.
 
-`--most N`: at most N combinations of controls of each explorer, `--to DIR`: where to.
+`--most N`: at most N combinations of controls of each explorer, `--to DIR`: where to, `--pyodide DIR`: a folder with Pyodide, for a site that needs no network.
 """
 
 import argparse
@@ -17,6 +17,8 @@ import shutil
 import subprocess
 import sys
 
+import badges
+import lite
 from fastcore.docments import docments
 from stored import PLOTLY, explorer_of
 from tables import GROUPS as TABLES
@@ -28,6 +30,7 @@ WIDGET = "application/vnd.jupyter.widget-view+json"
 DIRECTIVE = re.compile(r"#\s*\|.*\n?")
 GROUPS = TABLES | {"exercises": "Answers to the exercises"}
 PLAIN = ("data.from_file", "train.ensemble", "train.functions", "train.loggers", "report.folder")  # without a notebook
+STARTS = "Python starts on the page itself, within a minute the first time. Nothing is installed. With PyTorch: open the lesson on [Colab]({}) or [Binder]({})."
 PAGES = ("using", "install", "homework", "sweeps", "explorers", "results", "notebooks")
 
 
@@ -65,6 +68,7 @@ def alive(output, source, up, place, most, key):
         title = html.escape(text.split("(")[0])
         output["data"] = {
             "text/html": f'<iframe class="gib-frame" title="{title}" src="{up}explorers/{name}" loading="lazy"></iframe>'
+            + lite.button(lite.explorer_link(text, source), up)
         }
     elif figure := data.pop(PLOTLY, None):
         drawn = json.dumps(
@@ -88,6 +92,8 @@ def notebook(path, target, place, most):
     up, cells = "../" * (len(path.relative_to(ROOT).parts) - 1), []
     for number, cell in enumerate(content["cells"]):
         source = "".join(cell["source"])
+        if badges.TAG in cell["metadata"].get("tags", ()):
+            continue
         if cell["cell_type"] == "code":
             if re.match(r"#\s*\|\s*(hide|default_exp)", source):
                 continue
@@ -108,6 +114,16 @@ def notebook(path, target, place, most):
                 r"(glossary\.ipynb#)([^)\s]+)", lambda found: found[1] + re.sub(r"[^\w-]", "", found[2].lower()), source
             )
         cells.append(cell)
+    if link := lite.notebook_link(path):
+        cells.insert(
+            1,
+            {
+                "cell_type": "markdown",
+                "id": "run",
+                "metadata": {},
+                "source": f"{lite.button(link, up)} {STARTS.format(*badges.links(path.relative_to(ROOT)))}",
+            },
+        )
     content["cells"] = cells
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(json.dumps(content))
@@ -238,6 +254,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--most", type=int, default=2000)
     parser.add_argument("--to", type=pathlib.Path, default=ROOT / "_docs")
+    parser.add_argument("--pyodide", type=pathlib.Path)
     options = parser.parse_args()
     source, site = options.to / "source", options.to / "html"
     shutil.rmtree(options.to, ignore_errors=True)
@@ -271,6 +288,7 @@ def main():
         r"EXPLORER: (.*)",
         lambda found: (
             f'<iframe class="gib-frame" title="explorer" src="explorers/{explorer_page(found[1], found[1], place, options.most)}"></iframe>'
+            + lite.button(lite.explorer_link(found[1], found[1]), "")
         ),
         front,
     )
@@ -285,10 +303,27 @@ def main():
     shutil.copy(ROOT / "docs" / "equations.md", source)
     (source / "docs").mkdir()
     for page in PAGES:
-        shutil.copy(ROOT / "docs" / f"{page}.md", source / "docs")
-    return subprocess.run(
-        [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-j", "2", "-b", "html", str(source), str(site)]
-    ).returncode or print(f"the site is in {site}: open {site / 'index.html'}")
+        text = (ROOT / "docs" / f"{page}.md").read_text()
+        (source / "docs" / f"{page}.md").write_text(lite.with_buttons(text) if page == "explorers" else text)
+    command = [
+        sys.executable,
+        "-m",
+        "sphinx",
+        "-q",
+        "-W",
+        "--keep-going",
+        "-j",
+        "2",
+        "-b",
+        "html",
+        str(source),
+        str(site),
+    ]
+    if code := subprocess.run(command).returncode:
+        return code
+    lite.build(options.to / "lite", site / "lite", options.pyodide)
+    print(f"the site is in {site}: open {site / 'index.html'}")
+    print(f"to run Python in the browser, serve it: {sys.executable} -m http.server --directory {site}")
 
 
 def order(path):

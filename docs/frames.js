@@ -8,3 +8,10 @@ const gibFigure = (id, {data, layout, frames, config}) => {
   const {width, ...rest} = layout;
   Plotly.newPlot(id, {data, layout: {...rest, autosize: true, paper_bgcolor: "#fff", plot_bgcolor: "#fff"}, frames, config});
 };
+// Python in the browser needs a web server
+if (location.protocol === "file:") addEventListener("DOMContentLoaded", () => {
+  for (const link of document.querySelectorAll("a.gib-run")) link.addEventListener("click", (event) => {
+    event.preventDefault();
+    link.insertAdjacentHTML("afterend", ' <span role="status">A page that was opened as a file cannot run Python. Run <code>python -m http.server</code> in the folder of the site, then open http://localhost:8000.</span>');
+  }, {once: true});
+});

@@ -3,6 +3,8 @@
 Importing the package loads no large library: a public name is imported from its module when it is first used.
 """
 
+import sys
+
 __version__ = "0.1.0"
 
 _PUBLIC = {
@@ -83,3 +85,9 @@ def __getattr__(name):
 
 def __dir__():
     return sorted(__all__)
+
+
+if sys.platform == "emscripten":  # a page that runs Python in the browser
+    from .explorers.browser import draw_figures
+
+    draw_figures()

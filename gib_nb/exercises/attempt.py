@@ -1,7 +1,8 @@
 """Run code that may not end: in a thread of its own, with limits on time, memory, and output.
 
 The waiting thread raises an exception *in that thread* once a limit is reached. This works from any thread and on every operating system. It cannot interrupt a single
-call into C, such as `time.sleep(1000)`; such a thread is left running, and the message says so.
+call into C, such as `time.sleep(1000)`; such a thread is left running, and the message says so. Where there are no threads, as in a browser, the code runs in the
+only one, and only its time is limited.
 """
 
 import builtins
@@ -13,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 
-import psutil
+from ..utils.missing import has_threads
 
 
 class TimeUp(BaseException):
@@ -99,6 +100,10 @@ def within(
     "The result of `work`, or the exception that it raised; `Endless` if it takes too long or too much memory."
     if isinstance(threading.current_thread(), Attempt):  # an answer that itself calls `check`
         return work()
+    if not has_threads():
+        return _within_this_thread(seconds, work)
+    import psutil
+
     attempt, memory = Attempt(work), psutil.Process().memory_info
     with _ONE_AT_A_TIME, undisturbed():
         most, end = memory().rss + MEMORY, time.monotonic() + seconds
@@ -121,3 +126,21 @@ def within(
     if error is not None:
         raise error
     return attempt.value
+
+
+def _within_this_thread(seconds, work):
+    "`within` without a second thread: the first line of Python that begins too late raises `TimeUp`."
+    end, usual = time.monotonic() + seconds, sys.gettrace()
+
+    def watch(frame, event, argument):
+        if time.monotonic() > end:
+            raise TimeUp
+        return watch
+
+    sys.settrace(watch)
+    try:
+        return work()
+    except TimeUp:
+        raise Endless(f"no answer after {seconds:g} s.") from None
+    finally:
+        sys.settrace(usual)

@@ -14,10 +14,9 @@ __all__ = ['JOINT', 'ENCODERS', 'UNEVEN', 'TABLE', 'VALUE', 'STEP', 'CRITICAL', 
 
 # %% ../../nbs/exercises/lesson_2.ipynb #58615aaa
 import numpy as np
-from scipy.special import xlogy
 
 from .base import Exercise, Guess, Question
-from ..information.exact import mutual_information
+from ..information.exact import mutual_information, xlogy
 
 # %% ../../nbs/exercises/lesson_2.ipynb #c1a93d39
 def summary_table(encoder, joint):

@@ -1,11 +1,14 @@
 """Training in the background: a thread that tells how far it is, and can be stopped.
 
 The work calls `report` with how far it is, a line of text, and a figure. The answer says whether Stop was pressed, so a training that asks after every batch ends
-within one. Figures are drawn at most seven times in a second. An exception ends up in the view, and again in `join`, where a test finds it.
+within one. Figures are drawn at most seven times in a second. An exception ends up in the view, and again in `join`, where a test finds it. Where there are no
+threads, as in a browser, `start` returns at the end of the work.
 """
 
 import threading
 import time
+
+from ..utils.missing import has_threads, missing
 
 
 class BackgroundTask:
@@ -26,8 +29,11 @@ class BackgroundTask:
             self.fraction, self.text, self.figure, self.error, self._last = 0.0, "preparing …", None, None, 0.0
             self._pending = None
             self.running = True
-            self._thread = threading.Thread(target=self._run, name="gib-live", daemon=True)
-            self._thread.start()
+            if has_threads():
+                self._thread = threading.Thread(target=self._run, name="gib-live", daemon=True)
+                self._thread.start()
+        if not has_threads():
+            self._run()
         return True
 
     def stop(self):
@@ -56,7 +62,8 @@ class BackgroundTask:
             self._take(self._pending)
             self.text = f"{'stopped' if self._stop.is_set() else 'done'}{': ' if self.text else ''}{self.text}"
         except Exception as error:
-            self.error, self.text = error, f"{type(error).__name__}: {error}"
+            lacking = isinstance(error, ModuleNotFoundError) and missing(error.name.partition(".")[0])
+            self.error, self.text = error, lacking or f"{type(error).__name__}: {error}"
         finally:
             self.running = False
             self.on_change(self)

@@ -20,6 +20,7 @@ NAMES = (
     "threads",
     "explorers",
     "visitors",
+    "in_browser",
 )
 
 for name in sys.argv[1:] or NAMES:

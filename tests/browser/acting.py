@@ -77,6 +77,17 @@ def move(page, slider):
     changes(page, lambda: slider.press("ArrowLeft" if at_end else "ArrowRight"))
 
 
+def run_all(page):
+    "Run all cells of a notebook of JupyterLite, and wait for the last."
+    page.locator(".jp-Notebook .jp-CodeCell").first.wait_for()
+    page.get_by_role("menuitem", name="Run", exact=True).click()
+    page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
+    page.wait_for_function("""() => {
+      const prompts = [...document.querySelectorAll(".jp-CodeCell .jp-InputPrompt")].map((e) => e.textContent);
+      return prompts.some((text) => /\\d/.test(text)) && !prompts.some((text) => text.includes("*"));
+    }""")
+
+
 def type_smiles(page, text):
     "Fill the field of the molecules and press Enter."
     field = page.locator(".gib-explorer input[type=text]:visible").first

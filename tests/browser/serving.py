@@ -117,6 +117,13 @@ def lab_server(folder, root=ROOT / "nbs"):
     return serving(command, port, folder)
 
 
+def file_server(folder):
+    "A plain web server for a folder."
+    port = free_port()
+    command = [sys.executable, "-m", "http.server", str(port), "--bind", "127.0.0.1", "--directory", str(folder)]
+    return serving(command, port, folder.parent)
+
+
 @contextlib.contextmanager
 def chromium():
     "A browser without a window."
