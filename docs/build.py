@@ -120,7 +120,7 @@ def notebook(path, target, place, most):
             {
                 "cell_type": "markdown",
                 "id": "run",
-                "metadata": {},
+                "metadata": {"tags": [badges.TAG]},
                 "source": f"{lite.button(link, up)} {STARTS.format(*badges.links(path.relative_to(ROOT)))}",
             },
         )

@@ -12,6 +12,7 @@ import re
 import shutil
 import sys
 
+import badges
 from build import notebook
 from mathml import mathml
 
@@ -107,6 +108,8 @@ def deck(content):
     for cell in content["cells"]:
         source = "".join(cell["source"])
         tags = cell["metadata"].get("tags", [])
+        if badges.TAG in tags:
+            continue
         if cell["cell_type"] == "markdown":
             for block in blocks(source):
                 made.section(block.strip()) if block.lstrip().startswith("#") else made.text(block.strip())
