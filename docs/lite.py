@@ -177,13 +177,25 @@ def packages(folder):
     return {each["name"]: each for each in found}
 
 
+def copy_runtime(runtime, folder):
+    "Pyodide's files; ValueError for a folder without it, or with a version that the kernel does not run on."
+    lock = runtime / "pyodide-lock.json"
+    found = json.loads(lock.read_text())["info"]["version"] if lock.exists() else "none"
+    wanted = re.search(r"/v(\d+\.\d+)", CDN)[1]
+    if not found.startswith(f"{wanted}."):
+        raise ValueError(f"expected Pyodide {wanted} in {runtime} (got {found}); unpack the release there")
+    folder.mkdir()
+    for file in filter(pathlib.Path.is_file, runtime.iterdir()):
+        shutil.copyfile(file, folder / file.name)
+
+
 def build(source, site, runtime=None):
     "JupyterLite into the folder `site`; Pyodide from a folder `runtime`, or from its public address."
     static = source / "static" / "pyodide"
     static.mkdir(parents=True)
     lock = packages(static)
     if runtime is not None:
-        shutil.copytree(runtime, static / "runtime", copy_function=shutil.copyfile)
+        copy_runtime(runtime, static / "runtime")
     script = (ROOT / "docs" / "pyodide.js").read_text()
     for name, value in {"RUNTIME": "runtime/" if runtime else CDN, "PACKAGES": lock}.items():
         script = script.replace(f'"{name}"', json.dumps(value))

@@ -80,7 +80,13 @@ def __getattr__(name):
 
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'gib_nb' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"gib_nb.{_MODULE_OF[name]}"), name)
+    try:
+        return getattr(importlib.import_module(f"gib_nb.{_MODULE_OF[name]}"), name)
+    except ModuleNotFoundError as error:
+        from .utils.missing import missing
+
+        words = missing((error.name or "").partition(".")[0])
+        raise ModuleNotFoundError(f"{error}. {words}" if words else str(error), name=error.name) from error
 
 
 def __dir__():

@@ -80,3 +80,14 @@ def test_a_page_of_jupyterlite_is_linked_only_for_notebooks_that_are_there(lite)
     assert lite.notebook_link(LESSONS[0]) == "lite/notebooks/index.html?path=lessons/01_bits.ipynb"
     assert lite.notebook_link(ROOT / "nbs" / "41_trainer.ipynb") is None
     assert lite.notebook_link(ROOT / "nbs" / "glossary.ipynb") is None
+
+
+def test_a_folder_without_the_right_pyodide_is_refused(lite, tmp_path):
+    with pytest.raises(ValueError, match=r"expected Pyodide 0\.27 in .* \(got none\)"):
+        lite.copy_runtime(tmp_path, tmp_path / "runtime")
+    (tmp_path / "pyodide-lock.json").write_text('{"info": {"version": "0.29.1"}, "packages": {}}')
+    with pytest.raises(ValueError, match=r"\(got 0\.29\.1\)"):
+        lite.copy_runtime(tmp_path, tmp_path / "runtime")
+    (tmp_path / "pyodide-lock.json").write_text('{"info": {"version": "0.27.6"}, "packages": {}}')
+    lite.copy_runtime(tmp_path, tmp_path / "runtime")
+    assert [file.name for file in (tmp_path / "runtime").iterdir()] == ["pyodide-lock.json"]

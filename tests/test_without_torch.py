@@ -168,3 +168,13 @@ def test_figures_of_plotly_are_shown_as_those_of_explorers():
         shell.display_formatter.format(shell.user_ns["figure"]([dict(type="scatter", y=[3, 4])]))
     """)
     assert shown.split("\n")[-2] == "PlotView (3, 4)"
+
+
+def test_a_name_that_needs_torch_says_so():
+    shown = in_browser("""
+        try:
+            from gib_nb import GIBTrainer
+        except ImportError as error:
+            print(error)
+    """)
+    assert "No module named 'torch'. This needs PyTorch" in shown and "gib-nb#install" in shown

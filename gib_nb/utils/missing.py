@@ -16,7 +16,7 @@ def missing(
     if not names:
         return ""
     listed = ", ".join(names[:-2] + [f"{',' if len(names) > 2 else ''} and ".join(names[-2:])])
-    return f"This needs {listed}, which this page does not have. To use it, install gib_nb on a computer: {INSTALL}"
+    return f"This needs {listed}, which cannot be imported here. To use it, install gib_nb on a computer: {INSTALL}"
 
 
 @functools.cache
