@@ -58,10 +58,14 @@ def test_a_predictor_that_knows_the_property_closes_the_gap():
     rings = lambda smiles: np.array([sum(c in "123" for c in text) for text in smiles], float)
     oracle = lambda smiles: rings(smiles) + 0.0
     found = choice_among_draws(graphs, oracle(SMILES), oracle, Knows(rings), 40, 0)
-    assert found["closed"] == 1 and found["bias"] == found["best"] < found["random"] and found["r2"] == 1
+    assert (
+        found["closed"] == found["closed_known"] == 1
+        and found["bias"] == found["best"] < found["random"]
+        and found["r2"] == 1
+    )
     blind = lambda smiles: np.where(np.isin(smiles, SMILES), 0, rings(smiles))  # whole molecules seem to have no ring
     worse = choice_among_draws(graphs, oracle(SMILES), oracle, Knows(blind), 40, 0)
-    assert worse["closed"] < 1 and worse["random"] == found["random"]
+    assert worse["closed"] < worse["closed_known"] == 1 and worse["random"] == found["random"]
 
 
 def test_halves_are_halves():
