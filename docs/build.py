@@ -30,7 +30,7 @@ WIDGET = "application/vnd.jupyter.widget-view+json"
 DIRECTIVE = re.compile(r"#\s*\|.*\n?")
 GROUPS = TABLES | {"exercises": "Answers to the exercises"}
 PLAIN = ("data.from_file", "train.ensemble", "train.functions", "train.loggers", "report.folder")  # without a notebook
-STARTS = "Python starts on the page itself, within a minute the first time. Nothing is installed. With PyTorch: open the lesson on [Colab]({}) or [Binder]({})."
+STARTS = "Python starts on the page itself, within a minute the first time. Nothing is installed. Cells that need PyTorch run on [Colab]({}) and [Binder]({})."
 PAGES = ("using", "install", "homework", "sweeps", "explorers", "results", "notebooks")
 
 

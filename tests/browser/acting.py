@@ -79,7 +79,7 @@ def move(page, slider):
 
 def run_all(page):
     "Run all cells of a notebook of JupyterLite, and wait for the last."
-    page.locator(".jp-Notebook .jp-CodeCell").first.wait_for()
+    page.locator('.jp-Notebook-ExecutionIndicator[data-status="idle"]').wait_for()  # menus that still load would close
     page.get_by_role("menuitem", name="Run", exact=True).click()
     page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
     page.wait_for_function("""() => {

@@ -52,7 +52,7 @@ def page(page, site):
     page.asked = []
     page.on("request", lambda request: page.asked.append(request.url))
     yield page
-    elsewhere = [url for url in page.asked if not url.startswith((site, "blob:", "data:"))]
+    elsewhere = [url for url in page.asked if not url.startswith((site, "blob:", "data:", "attachment:"))]
     assert elsewhere == [] and page.problems == []
 
 
