@@ -15,7 +15,7 @@ const gibFigures = (() => {
     if (!width || width > 480) return figure;
     const parts = title?.text ? lines(title.text, (width - (margin.l ?? 80)) / 6.8) : [""], more = 18 * (parts.length - 1);
     const ends = annotations.some(({xanchor, xref = "x", xshift}) => xanchor === "left" && xref !== "paper" && xshift) ? 44 : 0;
-    const named = title?.text ? {title: {...title, text: parts.join("<br>")}} : {};
+    const named = title?.text ? {title: {...title, text: parts.join("<br>"), pad: {...title.pad, t: (title.pad?.t ?? 0) + (more && 10)}}} : {};
     return {...figure, layout: {...layout, ...named, height: height + more, margin: {...margin, t: margin.t + more, r: margin.r + ends}}};
   };
   // a figure for a width: the same one where its plots fit beside each other, otherwise one with rows of plots, each with its titles and marks
