@@ -1,6 +1,7 @@
 """Build the site: `python docs/build.py`. Notebooks are copied, their figures and explorers made alive, the reference written from docstrings, then Sphinx runs.
 
-`--most N`: at most N combinations of controls of each explorer, `--to DIR`: where to, `--pyodide DIR`: a folder with Pyodide, for a site that needs no network.
+`--most N`: at most N combinations of controls of each explorer, `--to DIR`: where to, `--pyodide DIR`: a folder with Pyodide, for a site that needs no network,
+`--only NAME …`: only the front page and these notebooks, such as 02_bottleneck, in seconds; links to other pages lead nowhere.
 """
 
 import argparse
@@ -24,6 +25,7 @@ from stored import PLOTLY, explorer_of
 from tables import GROUPS as TABLES
 
 from gib_nb.explorers.view import plotly_js
+from gib_nb.report.html import figure_js
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 WIDGET = "application/vnd.jupyter.widget-view+json"
@@ -32,6 +34,11 @@ GROUPS = TABLES | {"exercises": "Answers to the exercises"}
 PLAIN = ("data.from_file", "train.ensemble", "train.functions", "train.loggers", "report.folder")  # without a notebook
 STARTS = "Python starts on the page itself, within a minute the first time. Nothing is installed. Cells that need PyTorch run on [Colab]({}) and [Binder]({})."
 PAGES = ("using", "install", "homework", "sweeps", "explorers", "results", "notebooks")
+
+
+def write_frames(folder):
+    "The script of a page: how figures are drawn, and what it does with them and with frames."
+    (folder / "frames.js").write_text(figure_js() + (ROOT / "docs" / "frames.js").read_text())
 
 
 def moving(explorer, most):
@@ -72,16 +79,11 @@ def alive(output, source, up, place, most, key):
         }
     elif figure := data.pop(PLOTLY, None):
         drawn = json.dumps(
-            {
-                "data": figure["data"],
-                "layout": figure["layout"],
-                "frames": figure.get("frames", []),
-                "config": {"responsive": True, "displayModeBar": False},
-            }
+            {"data": figure["data"], "layout": figure["layout"], "frames": figure.get("frames", [])}
         ).replace("</", "<\\/")
         high = figure["layout"].get("height", 450)
         output["data"] = {
-            "text/html": f'<div id="{key}" class="gib-figure" style="height:{high}px"></div><script>addEventListener("load", () => gibFigure("{key}", {drawn}))</script>'
+            "text/html": f'<div id="{key}" class="gib-figure" style="min-height:{high}px"></div><script>addEventListener("load", () => gibFigure("{key}", {drawn}))</script>'
         }
     return output
 
@@ -255,6 +257,7 @@ def main():
     parser.add_argument("--most", type=int, default=2000)
     parser.add_argument("--to", type=pathlib.Path, default=ROOT / "_docs")
     parser.add_argument("--pyodide", type=pathlib.Path)
+    parser.add_argument("--only", nargs="+", metavar="NAME")
     options = parser.parse_args()
     source, site = options.to / "source", options.to / "html"
     shutil.rmtree(options.to, ignore_errors=True)
@@ -262,15 +265,16 @@ def main():
     place.mkdir(parents=True)
     (source / "_static").mkdir()
     (source / "_static" / "plotly.min.js").write_bytes(plotly_js())
-    for name in ("gib.css", "frames.js"):
-        shutil.copy(ROOT / "docs" / name, source / "_static")
+    shutil.copy(ROOT / "docs" / "gib.css", source / "_static")
+    write_frames(source / "_static")
     for name in ("conf.py", "mathml.py"):
         shutil.copy(ROOT / "docs" / name, source)
-    paths = notebooks()
+    paths = [path for path in notebooks() if not options.only or path.stem in options.only]
+    described = {} if options.only else modules()
     for path in paths:
         notebook(path, source / path.relative_to(ROOT), place, options.most)
     (source / "api").mkdir()
-    for name, room in modules().items():
+    for name, room in described.items():
         (source / "api" / f"{name}.md").write_text(reference(name, room))
     tables = [
         contents(
@@ -298,7 +302,7 @@ def main():
         + contents("Begin", ["nbs/0_start_here", "nbs/glossary", *(f"docs/{page}" for page in PAGES), "equations"])
         + "\n"
         + "\n".join(tables)
-        + contents("Reference", [f"api/{name}" for name in modules()])
+        + contents("Reference", [f"api/{name}" for name in described])
     )
     shutil.copy(ROOT / "docs" / "equations.md", source)
     (source / "docs").mkdir()
@@ -309,9 +313,7 @@ def main():
         sys.executable,
         "-m",
         "sphinx",
-        "-q",
-        "-W",
-        "--keep-going",
+        *(["-Q"] if options.only else ["-q", "-W", "--keep-going"]),
         "-j",
         "2",
         "-b",
@@ -321,6 +323,8 @@ def main():
     ]
     if code := subprocess.run(command).returncode:
         return code
+    if options.only:
+        return 0
     lite.build(options.to / "lite", site / "lite", options.pyodide)
     print(f"the site is in {site}: open {site / 'index.html'}")
     print(f"to run Python in the browser, serve it: {sys.executable} -m http.server --directory {site}")

@@ -13,7 +13,7 @@ import shutil
 import sys
 
 import badges
-from build import notebook
+from build import notebook, write_frames
 from mathml import mathml
 
 from gib_nb.explorers.view import plotly_js
@@ -177,7 +177,7 @@ def main():
         shutil.copytree(reveal_js() / part, options.to / "reveal" / part, dirs_exist_ok=True)
     shutil.copy(reveal_js() / "LICENSE", options.to / "reveal")
     (static / "plotly.min.js").write_bytes(plotly_js())
-    shutil.copy(ROOT / "docs" / "frames.js", static)
+    write_frames(static)
     shutil.copy(ROOT / "docs" / "lectern" / "slides.css", static)
     chosen = [path for path in LESSONS if not options.lessons or int(path.stem[:2]) in options.lessons]
     if not chosen:

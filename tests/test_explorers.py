@@ -543,7 +543,7 @@ def test_one_call_registers_an_explorer():
     register("line", "A line", f"{__name__}:Line")
     try:
         page = Page(["line"])
-        page.widget.selected_index = 1
+        page.tabs.selected_index = 1
         assert type(page.explorers["line"]) is Line and gib_nb.explorers.Line is Line
         with pytest.raises(ValueError, match="expected a new name"):
             register("line", "Another", f"{__name__}:Line")
@@ -582,13 +582,13 @@ def test_public_names_resolve():
 
 def test_tabs_are_built_when_they_are_opened():
     page = Page(["information_bottleneck", "beta"])
-    welcome, *tabs = page.widget.children
+    welcome, *tabs = page.tabs.children
     assert not page.explorers and "Loading β" in tabs[1].children[0].value
     _, first, second = welcome.children
     assert [child.description for child in (first.children[0], second.children[0])] == ["Classical bottleneck", "β"]
     assert second.children[1].value == QUESTIONS["beta"]
     second.children[0].click()
-    assert page.widget.selected_index == 2 and tabs[1].children[0] is page.explorers["beta"].widget
+    assert page.tabs.selected_index == 2 and tabs[1].children[0] is page.explorers["beta"].widget
     assert list(page.explorers) == ["beta"]
 
 
@@ -602,7 +602,7 @@ def test_a_model_of_ones_own_is_in_its_tab_and_seen_first(monkeypatch):
 
     monkeypatch.setattr("gib_nb.explorers.app.EXPLORERS", {"bits": Line, "molecule": Own})
     page = Page(["bits", "molecule"], model="runs/activity")
-    assert asked == ["runs/activity"] and page.widget.selected_index == 2 and list(page.explorers) == ["molecule"]
+    assert asked == ["runs/activity"] and page.tabs.selected_index == 2 and list(page.explorers) == ["molecule"]
     source = json.loads(page_notebook("runs/it's"))["cells"][0]["source"]
     assert f"page(model={str(pathlib.Path('runs').resolve() / 'it') + chr(39) + 's'!r})" in source
     compile(source, "page", "exec")

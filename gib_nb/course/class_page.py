@@ -8,7 +8,7 @@ from dataclasses import replace
 from gib_nb.course.assignment import Assignment
 from gib_nb.course.grade import CELL_FAILS, ENDED, MISSING, NO_CELLS, NO_END, NO_NOTEBOOK, TOO_MUCH, UNKNOWN, Grade
 from gib_nb.exercises.verdict import UNWRITTEN
-from gib_nb.report.html import page, paragraph
+from gib_nb.report.html import page, paragraph, scrolled
 
 KINDS = {  # class of the style sheet → what it means
     "right": "right",
@@ -156,9 +156,8 @@ def students_table(students: dict, assignment: Assignment) -> str:
         own = html.escape(name)
         points = f'<td class="points">{total(students[name]):g}</td>'
         lines.append(f'<tr><th scope="row" title="{own}">{own}</th>{points}{cells}</tr>')
-    return (
-        f'<div class="wide"><table><thead><tr><th>name</th><th class="points">points</th>{head}</tr></thead>'
-        f"<tbody>{''.join(lines)}</tbody></table></div>"
+    return scrolled(
+        f'<table><thead><tr><th>name</th><th class="points">points</th>{head}</tr></thead><tbody>{"".join(lines)}</tbody></table>'
     )
 
 

@@ -28,7 +28,7 @@ from .view import STYLE, source
 
 # %% ../../nbs/explorers/app.ipynb #6a9b5104
 class Page:
-    "A welcome and tabs, each with an explorer that is built when the tab is first opened; `widget` is the page."
+    "A welcome and `tabs`, each with an explorer that is built when the tab is first opened; `widget` is the page."
 
     def __init__(
         self,
@@ -44,11 +44,12 @@ class Page:
             )
             for title in titles
         ]
-        self.widget = ipywidgets.Tab([self.welcome(), *waiting], titles=("Welcome", *titles), selected_index=0)
-        self.widget.add_class("gib-tabs")
-        self.widget.observe(lambda change: self.open(change["new"]), "selected_index")
+        self.tabs = ipywidgets.Tab([self.welcome(), *waiting], titles=("Welcome", *titles), selected_index=0)
+        self.tabs.add_class("gib-tabs")
+        self.tabs.observe(lambda change: self.open(change["new"]), "selected_index")
+        self.widget = ipywidgets.VBox([self.menu(), self.tabs])
         if model is not None:
-            self.widget.selected_index = 1 + self.names.index("molecule")
+            self.tabs.selected_index = 1 + self.names.index("molecule")
 
     def open(self, place: int | None):
         "Build the explorer of a tab, unless it exists already."
@@ -58,7 +59,7 @@ class Page:
         if name not in self.explorers:
             given = {"model": self.model} if name == "molecule" and self.model is not None else {}
             self.explorers[name] = EXPLORERS[name](**given)
-            self.widget.children[place].children = [self.explorers[name].widget]
+            self.tabs.children[place].children = [self.explorers[name].widget]
 
 # %% ../../nbs/explorers/app.ipynb #app00001
 WELCOME = """<h3>Graph information bottleneck</h3><p>Which small part of a graph determines its label? Each explorer answers one question
@@ -71,12 +72,21 @@ def welcome(self: Page) -> ipywidgets.Widget:
     rows = []
     for place, name in enumerate(self.names, 1):
         button = ipywidgets.Button(description=TITLES[name], layout={"width": "13em"})
-        button.on_click(lambda _, place=place: setattr(self.widget, "selected_index", place))
+        button.on_click(lambda _, place=place: setattr(self.tabs, "selected_index", place))
         question = ipywidgets.HTML(html.escape(QUESTIONS[name]))
         rows.append(ipywidgets.HBox([button, question], layout={"flex_flow": "row wrap", "align_items": "center"}))
     box = ipywidgets.VBox([ipywidgets.HTML(f"<style>{STYLE}</style>{WELCOME}"), *rows], layout={"min_height": "640px"})
     box.add_class("gib-explorer")
     return box
+
+# %% ../../nbs/explorers/app.ipynb #app00003
+@patch
+def menu(self: Page) -> ipywidgets.Widget:
+    "The tabs as a menu, for narrow screens."
+    menu = ipywidgets.Dropdown(options=self.tabs.titles, description="Explorer", layout={"width": "100%"})
+    menu.add_class("gib-menu")
+    ipywidgets.jslink((menu, "index"), (self.tabs, "selected_index"))
+    return menu
 
 # %% ../../nbs/explorers/app.ipynb #87cd2cf9
 class PageToken(anywidget.AnyWidget):

@@ -250,7 +250,7 @@ def information_plane(
         textposition="top right",
         textfont=dict(color="#555555", size=11),
         line=dict(color="#cccccc", width=1),
-        marker=dict(size=9, color=list(range(len(betas))), colorscale="Viridis"),
+        marker=dict(size=9, color=list(range(len(betas))), colorscale="Viridis", line=dict(color="#555555", width=1)),
         hovertemplate="β %{customdata}<br>x %{x:.2f}<br>y %{y:.2f}<extra></extra>",
     )
     k = betas.index(beta)

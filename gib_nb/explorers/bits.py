@@ -13,7 +13,7 @@ from ..experiments.sweep import round_json
 from .control import Control
 from .explorer import Explorer
 from ..information.exact import conditional_entropy, entropy, mutual_information
-from ..report.figures import BLUE, GRAY, GREEN, ORANGE, RED, figure, shade
+from ..report.figures import BLUE, GRAY, GREEN, ORANGE, RED, cell_style, figure
 
 # %% ../../nbs/explorers/bits.ipynb #1d1aefad
 UNITS = {"bits": np.log(2), "nats": 1.0}  # nats per unit
@@ -50,7 +50,7 @@ def bars_figure(joint: np.ndarray, unit: str):
         ("parts", found["H(X|Y)"] + found["I(X;Y)"], "H(Y|X)", "#F2C48D"),
     ]
     room = 0.12 * 2 * np.log(2) / UNITS[unit]  # a shorter bar has no space for its label
-    words = dict(textposition="inside", insidetextanchor="middle", textangle=0, constraintext="none")
+    words = dict(textposition="inside", insidetextanchor="middle", textangle=0, constraintext="inside")
     traces = [
         dict(
             type="bar",
@@ -60,7 +60,7 @@ def bars_figure(joint: np.ndarray, unit: str):
             x=round_json([found[name]], 3),
             marker=dict(color=color),
             text=[f"{name} = {found[name]:.2f}" if found[name] > room else ""],
-            textfont=dict(color="#fff" if color in (BLUE, GREEN, GRAY) else "#222"),
+            textfont=dict(color="#fff" if color == BLUE else "#000"),
             hovertemplate=f"{name}: {found[name]:.3f} {unit}<extra></extra>",
             **words,
         )
@@ -124,7 +124,7 @@ def curves_figure(values: dict, unit: str):
 def joint_table(joint: np.ndarray) -> str:  # HTML
     "The joint table with its marginals."
     row = lambda head, cells: f"<tr><th>{head}</th>{cells}</tr>"
-    cell = lambda p, color: f'<td style="background:{shade(p, color)};color:#222">{p:.3f}</td>'
+    cell = lambda p, color: f'<td style="{cell_style(p, color)}">{p:.3f}</td>'
     lines = "".join(
         row(f"X = {x}", "".join(cell(p, GREEN) for p in joint[x]) + cell(joint[x].sum(), BLUE)) for x in (0, 1)
     )

@@ -220,8 +220,9 @@ def cut_figure(scores):
 
 def notice_table(scores, honest) -> str:  # HTML
     "Which tests detect the mask."
+    look = {True: "gib-problem", False: "gib-note"}
     lines = "".join(
-        f'<tr><td>{name}: {WORDS[name]}</td><td style="color:{RED if seen else GRAY}">{"detects it" if seen else "detects nothing"}</td></tr>'
+        f'<tr><td>{name}: {WORDS[name]}</td><td class="{look[bool(seen)]}">{"detects it" if seen else "detects nothing"}</td></tr>'
         for name, seen in notices(scores, honest).items()
     )
     rule = (

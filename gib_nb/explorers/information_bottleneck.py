@@ -19,7 +19,7 @@ from ..experiments.sweep import round_json
 from .control import Control
 from .explorer import Explorer
 from ..information.exact import BottleneckCurve, critical_beta, entropy, information_bottleneck, mutual_information
-from ..report.figures import BLUE, GRAY, GREEN, ORANGE, RED, figure, shade
+from ..report.figures import BLUE, GRAY, GREEN, ORANGE, RED, cell_style, figure
 
 # %% ../../nbs/explorers/information_bottleneck.ipynb #bed5fd36
 def noisy_bit(flip: float) -> np.ndarray:
@@ -151,8 +151,7 @@ def cells(
 ) -> str:  # HTML
     "Colored cells with percentages, empty where they round to 0."
     return "".join(
-        f'<td title="{p:.1%}" style="background:{shade(p, color)}{";color:#fff" if p > 0.6 and color == BLUE else ""}">{round(100 * p) or ""}</td>'
-        for p in probabilities
+        f'<td title="{p:.1%}" style="{cell_style(p, color)}">{round(100 * p) or ""}</td>' for p in probabilities
     )
 
 

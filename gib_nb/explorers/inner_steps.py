@@ -671,7 +671,7 @@ def outcome_table(found: dict, source: str, memory: str, T: int) -> str:  # HTML
                 ("L<sub>MI</sub>, nats", "L_MI"),
             )
         ]
-    head = "".join(f'<th style="color:{color}">{word}</th>' for word, color in WAYS.values())
+    head = "".join(f'<th><span style="color:{color}">●</span> {word}</th>' for word, color in WAYS.values())
     body = "".join(
         f"<tr><td>{name}</td>{''.join(f'<td>{number(row[field])}</td>' for row in rows)}<td>{compare}</td></tr>"
         for name, field, compare in lines

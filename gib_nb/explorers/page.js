@@ -25,6 +25,7 @@ for (const f of page.fixed) bar.append(make("span", {className: "gib-note"}, `${
 root.append(bar);
 const rowOf = (row) => make("div", {className: "gib-row"}, ...row.map((name) => boxes[name] = make("div", {className: "gib-panel"})));
 root.append(...page.rows.map(rowOf));
+if (self === top) root.classList.add("gib-alone");
 if (page.more.rows.length) {
   const more = make("details", {className: "gib-more"}, make("summary", {}, page.more.title), ...page.more.rows.map(rowOf));
   more.addEventListener("toggle", () => more.querySelectorAll(".gib-plot").forEach((box) => Plotly.Plots.resize(box)));
@@ -40,10 +41,10 @@ async function show() {
     const content = page.contents[contents[k]], box = boxes[name];
     if (typeof content === "string") { box.innerHTML = content; continue; }
     const first = !box.data; box.classList.add("gib-plot");
-    await Plotly.react(box, structuredClone(content.data), structuredClone(content.layout), {responsive: true, displayModeBar: false});
-    box.setAttribute("role", "img"); box.setAttribute("aria-label", `${document.title}: ${name}`);
+    await gibFigures.draw(Plotly, box, structuredClone(content), `${document.title}: ${name}`);
     if (first) box.on("plotly_click", ({points}) => { const name = points.map((p) => p.customdata).find((v) => v in at); if (name) move(name, 1 - at[name]); });
   }
+  gibFigures.reach(root, ".gib-panel, .gib-panel > div");
 }
 function move(name, i) { at[name] = i; show(); }
 show().then(() => { document.body.dataset.height = Math.ceil(root.getBoundingClientRect().bottom + 12); });

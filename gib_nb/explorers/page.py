@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import tempfile
 
+from ..report.html import figure_js
 from .explorer import Explorer
 from .view import MORE, STYLE, introduction, plotly_js, source
 
@@ -80,7 +81,7 @@ def static_page(
     now: bool = False,  # only the present state, for a picture
 ) -> str:  # a complete HTML document
     "The page of `static_states`, with plotly.js in it."
-    style, script = source("page.css"), source("page.js")
+    style, script = source("page.css"), figure_js() + source("page.js")
     data = json.dumps(static_states(explorer, over, now=now), separators=(",", ":")).replace("<", "\\u003c")
     return (
         f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'

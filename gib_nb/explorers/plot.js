@@ -54,11 +54,21 @@ const keep = (old, fresh) => {
   for (const name in fresh) fresh[name] = keep(old[name], fresh[name]);
   return fresh;
 };
-// ipywidgets shows the description of a slider beside it; a screen reader needs it on the handle
-const nameSliders = () => document.querySelectorAll(".gib-explorer .widget-hslider").forEach((slider) => {
-  const handle = slider.querySelector("[role=slider]"), label = slider.querySelector(".widget-label"), text = slider.querySelector(".widget-readout");
-  if (handle && label) { handle.setAttribute("aria-label", label.textContent); handle.setAttribute("aria-valuetext", text?.textContent ?? ""); }
-});
+// ipywidgets shows the description of a slider beside it; a screen reader needs it on the handle, and whether a switch is on. What folds is a button for the keyboard, too
+const nameControls = (explorer) => {
+  for (const slider of explorer.querySelectorAll(".widget-hslider")) {
+    const handle = slider.querySelector("[role=slider]"), label = slider.querySelector(".widget-label"), text = slider.querySelector(".widget-readout");
+    if (handle && label) { handle.setAttribute("aria-label", label.textContent); handle.setAttribute("aria-valuetext", text?.textContent ?? ""); }
+  }
+  for (const button of explorer.querySelectorAll(".widget-toggle-button")) button.setAttribute("aria-pressed", button.classList.contains("mod-active"));
+  for (const bar of explorer.querySelectorAll(".jupyter-widget-Collapse-header:not([role])")) {
+    const open = () => bar.setAttribute("aria-expanded", bar.parentElement.classList.contains("jupyter-widget-Collapse-open"));
+    bar.tabIndex = 0; bar.setAttribute("role", "button"); open();
+    bar.addEventListener("keydown", (event) => { if (["Enter", " "].includes(event.key)) { event.preventDefault(); bar.click(); } });
+    new MutationObserver(open).observe(bar.parentElement, {attributeFilter: ["class"]});
+  }
+  gibFigures.reach(explorer, ".widget-html-content, .widget-html-content > div");
+};
 async function render({model, el, signal}) {
   hear(model);
   const box = document.createElement("div"); box.className = "gib-plot"; el.append(box);
@@ -74,7 +84,7 @@ async function render({model, el, signal}) {
     if (busy) { again = true; return; }
     busy = true;
     try {
-      const {data, layout, rev} = JSON.parse(model.get("spec"));
+      const {rev, ...figure} = JSON.parse(model.get("spec")), {data, layout} = gibFigures.fitted(figure, box.clientWidth);
       const {shapes = [], ...rest} = layout, frame = JSON.stringify([data, rest]);
       if (frame === drawn) await plotly.relayout(box, {shapes});  // only marks moved: far cheaper than drawing anew
       else await plotly.react(box, traces = keep(traces, data), layout, {responsive: true, displayModeBar: false});
@@ -83,14 +93,15 @@ async function render({model, el, signal}) {
         const name = points.map((point) => point.customdata).find((value) => typeof value === "string");
         if (name) model.send({kind: "click", name});
       });
-      box.dataset.rev = rev; box.setAttribute("role", "img"); box.setAttribute("aria-label", model.get("label"));
-      nameSliders();
+      gibFigures.describe(box, model.get("label"));
+      box.dataset.rev = rev;
+      nameControls(box.closest(".gib-explorer") ?? el);
     } finally { busy = false; }
     if (again) { again = false; draw(); }
   };
   model.on("change:spec", draw);
   await draw();
-  const sizes = new ResizeObserver(() => { if (box.offsetParent) plotly.Plots.resize(box); });
+  const sizes = new ResizeObserver(async () => { if (box.offsetParent) { await draw(); plotly.Plots.resize(box); } });
   sizes.observe(el);
   const leave = () => model.send({kind: "closed"});
   model.send({kind: "opened", rev: JSON.parse(model.get("spec")).rev}); addEventListener("pagehide", leave);

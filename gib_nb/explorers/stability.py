@@ -30,7 +30,7 @@ from gib_nb.explorers.stability_sweep import (
     stability_config,
     watched_training,
 )
-from ..report.figures import BLACK, BLUE, GRAY, ORANGE, PURPLE, RED, draw_graph, figure, shade
+from ..report.figures import BLUE, GRAY, ORANGE, PURPLE, RED, cell_style, draw_graph, figure
 from ..report.tables import mean_text
 from ..train.recipes import TITLES
 
@@ -204,7 +204,7 @@ def map_table(
             auc, accuracy = (
                 int(100 * min(row[score] for row in trials[c, r]) + 1e-9) / 100 for score in ("auc", "accuracy")
             )  # rounded down
-            look = f"background:{shade(count / len(trials[c, r]), BLUE)};color:{'#fff' if count > 0.8 * len(trials[c, r]) else BLACK}"
+            look = cell_style(count / len(trials[c, r]), BLUE)
             here = f";outline:4px solid {RED};outline-offset:-3px" if (c, r) == (pretrain_epochs, rampup_epochs) else ""
             line += f'<td style="{look}{here}"><b>{count} of {len(trials[c, r])}</b><br/>AUC ≥ {auc:.2f}<br/>acc. ≥ {accuracy:.2f}</td>'
         lines.append(f"<tr><th>{r}</th>{line}</tr>")

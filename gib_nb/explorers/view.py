@@ -16,6 +16,7 @@ import ipywidgets
 import traitlets
 
 from ..report.figures import THEME, figure
+from ..report.html import figure_js
 from .control import Control
 from .explorer import Explorer
 from .task import BackgroundTask
@@ -38,7 +39,7 @@ def plotly_js() -> bytes:
 class PlotView(anywidget.AnyWidget):
     "A plotly figure in a notebook or page; `show` draws another in its place."
 
-    _esm = source("plot.js")
+    _esm = figure_js() + source("plot.js")
     spec = traitlets.Unicode("{}").tag(sync=True)
     label = traitlets.Unicode("").tag(sync=True)
 

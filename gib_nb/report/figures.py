@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['BLUE', 'ORANGE', 'GREEN', 'RED', 'PURPLE', 'SKY', 'GRAY', 'BLACK', 'THEME', 'AXIS', 'COLORWAY', 'TITLE', 'shade',
-           'graph_layout', 'draw_graph', 'graph_svg', 'figure', 'vertical_line', 'sweep_figure', 'history_figure',
-           'probability_figure']
+           'luminance', 'cell_style', 'graph_layout', 'draw_graph', 'graph_svg', 'figure', 'vertical_line',
+           'sweep_figure', 'history_figure', 'probability_figure']
 
 # %% ../../nbs/52_figures.ipynb #625f717e
 import html
@@ -25,13 +25,31 @@ def shade(
     "White for 0, the color for 1."
     return "rgb({},{},{})".format(*(round(255 + weight * (int(color[i : i + 2], 16) - 255)) for i in (1, 3, 5)))
 
+# %% ../../nbs/52_figures.ipynb #52ink002
+def luminance(
+    color: tuple,  # red, green, blue, from 0 to 1
+) -> float:
+    "The relative luminance of a color as WCAG defines it: 0 for black, 1 for white."
+    linear = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in color)
+    return sum(weight * c for weight, c in zip((0.2126, 0.7152, 0.0722), linear))
+
+
+def cell_style(
+    weight: float,  # from 0 to 1
+    color: str = SKY,  # as #rrggbb
+) -> str:  # CSS
+    "The background `shade(weight, color)` and an ink that can be read on it."
+    ground = tuple(1 + weight * (int(color[i : i + 2], 16) / 255 - 1) for i in (1, 3, 5))
+    return f"background:{shade(weight, color)};color:{'#000' if luminance(ground) > 0.179 else '#fff'}"
+
 # %% ../../nbs/52_figures.ipynb #8f851ad0
 THEME = """
 .gib-page, .gib-explorer { color-scheme: light dark;
   --gib-ground: light-dark(#ffffff, #181a1b); --gib-ink: light-dark(#222222, #e6e6e6); --gib-soft-ink: light-dark(#444444, #bdbdbd); --gib-rule: light-dark(#dddddd, #4a4d50);
   --gib-alert-ink: light-dark(#a33b00, #ff9d66); --gib-alert: light-dark(#fdf1e8, #3d2414); --gib-link: light-dark(#0b5fa5, #7cc0ff); --gib-paper: #ffffff; --gib-paper-ink: #222222; }
-[data-jp-theme-light="true"] .gib-explorer { color-scheme: light; }
-[data-jp-theme-light="false"] .gib-explorer { color-scheme: dark; }
+@media (prefers-color-scheme: dark) { .gib-page, .gib-explorer { --gib-plot: invert(.9) hue-rotate(180deg); --gib-drawing: brightness(.88); } }
+[data-jp-theme-light="true"] .gib-explorer { color-scheme: light; --gib-plot: none; --gib-drawing: none; }
+[data-jp-theme-light="false"] .gib-explorer { color-scheme: dark; --gib-plot: invert(.9) hue-rotate(180deg); --gib-drawing: brightness(.88); }
 .gib-page { background: var(--gib-ground); color: var(--gib-ink); } .gib-page a { color: var(--gib-link); }
 """
 

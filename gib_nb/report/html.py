@@ -6,11 +6,22 @@ become markup. The style is `gib_nb/assets/report.css`, with the colors of `gib_
 
 import html
 import importlib.resources
+import json
 
 from gib_nb.report.figures import ORANGE, THEME, shade
 from gib_nb.utils.drawing import inline_svg
 
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
+DRAW = "const box = document.getElementById('{plot_id}'); gibFigures.draw(Plotly, box, {data: box.data, layout: structuredClone(box.layout)}, TITLE);"
+
+
+def _asset(name: str) -> str:
+    return importlib.resources.files("gib_nb").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def figure_js() -> str:
+    "The script that arranges a figure for the width of its place and describes it in a sentence, as `gibFigures`."
+    return _asset("figure.js")
 
 
 def page(
@@ -18,7 +29,7 @@ def page(
     body: str,  # HTML
 ) -> str:
     "A complete HTML document."
-    style = importlib.resources.files("gib_nb").joinpath("assets", "report.css").read_text(encoding="utf-8")
+    style = _asset("report.css")
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
@@ -40,7 +51,12 @@ def table(
         return f"<tr{mark}>" + "".join(f"<{tag}>{html.escape(str(cell))}</{tag}>" for cell in cells) + "</tr>"
 
     lines = [line(head, "th") if head else "", *(line(cells, "td") for cells in rows)]
-    return f'<div class="wide"><table>{"".join(lines)}</table></div>'
+    return scrolled(f"<table>{''.join(lines)}</table>")
+
+
+def scrolled(content: str) -> str:
+    "HTML that may be wider than a narrow page, in a box that is scrolled with fingers or, as it takes the focus, with the keyboard."
+    return f'<div class="wide" tabindex="0" role="group" aria-label="table">{content}</div>'
 
 
 def record_table(record: dict) -> str:
@@ -100,13 +116,15 @@ def legend(
 def plots(figures: dict) -> list[str]:
     "Plotly figures as HTML, by the id of their element; the first one includes the code of plotly, about 5 MB."
     config = {"displaylogo": False, "displayModeBar": False, "responsive": True}
-    return [
+    drawn = [
         figure.update_layout(width=None, autosize=True).to_html(
             full_html=False,
             include_plotlyjs=i == 0,
             div_id=name,
             default_height=f"{figure.layout.height}px",
             config=config,
+            post_script=DRAW.replace("TITLE", json.dumps(name)),
         )
         for i, (name, figure) in enumerate(figures.items())
     ]
+    return [f"<script>{figure_js()}</script>{drawn[0]}", *drawn[1:]]

@@ -127,9 +127,9 @@ def oracle_note(oracle, seed: int) -> str:
     return html.paragraph(f"Values of molecules and fragments: {oracle!r}.{seen}")
 
 
-def wide(low: int, high: int, plot: str) -> str:
-    "A plot that is between `low` and `high` pixels wide and can be scrolled on a narrow page."
-    return f'<div class="wide"><div style="min-width: {low}px; max-width: {high}px">{plot}</div></div>'
+def at_most(width: int, plot: str) -> str:
+    "A plot as wide as the page, up to so many pixels."
+    return f'<div style="max-width: {width}px">{plot}</div>'
 
 
 def _plots(trainer, data, metrics):
@@ -156,9 +156,9 @@ def _plots(trainer, data, metrics):
         audit
         + TRAINING.format(best=best, information=information)
         + first
-        + wide(560, 900, training)
+        + at_most(900, training)
         + PROBABILITIES
-        + wide(480, 760, probabilities)
+        + at_most(760, probabilities)
     )
 
 
@@ -192,7 +192,7 @@ def _spread_html(metrics):
 def _audit_html(found, plot: str) -> str:
     "The audit of the mask with its plot, as HTML."
     heading = ["change of the prediction", "", "mask", "random mask", "better by (95% interval)"]
-    return AUDIT.format(verdict=found.verdict) + html.table(audit_rows(found), heading) + wide(720, 1000, plot)
+    return AUDIT.format(verdict=found.verdict) + html.table(audit_rows(found), heading) + at_most(1000, plot)
 
 
 def _folds_html(folds):
