@@ -127,7 +127,7 @@ def toxicophores_trial(
         warnings.simplefilter("ignore")  # a collapse is recorded in the row
         trainer = GIBTrainer(recipe(method, seed=seed, **settings)).fit(data.train, valid=data.valid, progress=False)
     found = trainer.apply(data.test)
-    masks = [mask[:, 0].numpy() for mask in found.node_mask.split([graph.num_nodes for graph in data.test])]
+    masks = [mask.flatten().numpy() for mask in found.node_mask.split([graph.num_nodes for graph in data.test])]
     selected = [mask > trainer.config.threshold for mask in masks]
     mutagenic = [(graph.smiles, mask) for graph, mask in zip(data.test, masks) if int(graph.y) == 1]
     aucs = group_aucs(*zip(*mutagenic))
