@@ -20,6 +20,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from ..chem.fragments import connected_components, cut_fragment
+from ..chem.rationales import connected_sets
 from ..chem.smiles import read_molecule
 from ..data.datasets import molecule_dataset
 from ..explain.attention import TopKAttentionExplainer
@@ -137,18 +138,9 @@ def connected_subsets(
     neighbors = [0] * number  # as bits, like the sets
     for u, v in edge_index.t().tolist():
         neighbors[u] |= 1 << v
-    found, to_extend = [], [(1 << root, neighbors[root], (2 << root) - 1) for root in range(number)]
-    while to_extend:
-        subset, rim, barred = to_extend.pop()  # barred: nodes that were added in another branch
-        found.append(subset)
-        if len(found) > limit:
-            return None
-        rim = rim & ~barred if subset.bit_count() < max_nodes else 0
-        while rim:
-            node = rim & -rim
-            rim ^= node
-            barred |= node
-            to_extend.append((subset | node, rim | neighbors[node.bit_length() - 1], barred))
+    found = list(itertools.islice(connected_sets(neighbors, max_nodes), limit + 1))
+    if len(found) > limit:
+        return None
     return [[node for node in range(number) if subset >> node & 1] for subset in found]
 
 # %% ../../nbs/56_interpretation.ipynb #0b19eeba

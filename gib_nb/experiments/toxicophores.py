@@ -158,7 +158,7 @@ def report(
     rows: list[dict],  # of `toxicophores_trial`
 ) -> str:
     "A column for each method: ROC-AUC by group, accuracy, and the fractions of empty subgraphs and of atoms selected."
-    from gib_nb.report.tables import align, mean_std
+    from gib_nb.report.tables import align, mean_text
 
     methods = list(dict.fromkeys(row["method"] for row in rows))
     tables = {method: group_table(rows, method) for method in methods}
@@ -170,5 +170,5 @@ def report(
         )
     for score in ("accuracy", "empty", "kept"):
         values = [[row[score] for row in rows if row["method"] == method] for method in methods]
-        lines.append([score, *("{:.3f} ± {:.3f}".format(*mean_std(each)) for each in values), ""])
+        lines.append([score, *map(mean_text, values), ""])
     return align(lines)

@@ -117,6 +117,14 @@ def lab_server(folder, root=ROOT / "nbs"):
     return serving(command, port, folder)
 
 
+def build_site(folder, *options):
+    "The site with explorers of few states, built into a folder; returns the folder of its pages."
+    command = [sys.executable, str(ROOT / "docs" / "build.py"), "--most", "60", *options, "--to", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    return folder / "html"
+
+
 def file_server(folder):
     "A plain web server for a folder."
     port = free_port()

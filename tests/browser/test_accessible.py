@@ -3,9 +3,6 @@
 import functools
 import importlib.resources
 import os
-import pathlib
-import subprocess
-import sys
 
 import pytest
 
@@ -14,9 +11,8 @@ from gib_nb.report.html import page as report_page
 from gib_nb.report.html import paragraph, plots, table, warning
 
 from .acting import PATIENCE_MS, drawn, nameless, sliders
-from .serving import file_server
+from .serving import build_site, file_server
 
-ROOT = pathlib.Path(__file__).parents[2]
 WIDTHS, SCHEMES = (390, 768, 1280), ("light", "dark")
 TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 RUN = """(tags) => axe.run(document, {runOnly: tags, rules: {"target-size": {enabled: true}}, resultTypes: ["violations"]}).then(({violations}) =>
@@ -177,22 +173,7 @@ def small_site(tmp_path_factory):
     "The front page and a lesson, built by Sphinx; links to all other pages lead nowhere."
     pytest.importorskip("myst_nb", reason="the site needs the extra docs")
     folder = tmp_path_factory.mktemp("site")
-    done = subprocess.run(
-        [
-            sys.executable,
-            str(ROOT / "docs" / "build.py"),
-            "--most",
-            "60",
-            "--only",
-            "02_bottleneck",
-            "--to",
-            str(folder),
-        ],
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    with file_server(folder / "html") as address:
+    with file_server(build_site(folder, "--only", "02_bottleneck")) as address:
         yield address
 
 

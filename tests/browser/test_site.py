@@ -1,16 +1,13 @@
 """The site: every notebook a page, formulae without scripts, explorers alive, nothing from the network; in a browser at the width of a desk and of a phone."""
 
 import json
-import pathlib
 import re
-import subprocess
-import sys
 
 import pytest
 
 from .acting import PATIENCE_MS
+from .serving import ROOT, build_site
 
-ROOT = pathlib.Path(__file__).parents[2]
 NOTEBOOKS = sorted(
     path.relative_to(ROOT) for path in (ROOT / "nbs").rglob("*.ipynb") if ".ipynb_checkpoints" not in path.parts
 )
@@ -69,13 +66,7 @@ def site(tmp_path_factory):
     "The site with explorers of few states; every warning of Sphinx is an error."
     pytest.importorskip("jupyterlite_pyodide_kernel", reason="the site needs the extra docs")
     folder = tmp_path_factory.mktemp("site")
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "docs" / "build.py"), "--most", "60", "--to", str(folder)],
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
-    return folder / "html"
+    return build_site(folder)
 
 
 @pytest.mark.slow
