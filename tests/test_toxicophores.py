@@ -26,6 +26,11 @@ def test_a_molecule_survives_being_written_as_a_graph(smiles):
     assert molecule_of([atom.GetSymbol() for atom in mol.GetAtoms()], bonds) == Chem.CanonSmiles(smiles)
 
 
+def test_rdkit_prints_nothing_for_a_hydrogen_that_is_bound_to_nothing(capfd):
+    assert molecule_of(["C", *"HHHHH"], [(0, i, 1) for i in range(1, 5)]) == "C.[H]"
+    assert capfd.readouterr().err == ""
+
+
 def test_groups_and_molecules_with_one_of_them():
     assert set(groups_of("O=NN1CCOCC1")) == {"nitroso"} and set(groups_of("c1ccccc1N=Nc1ccccc1")) == {"azo"}
     both = "Nc1ccc([N+](=O)[O-])cc1"

@@ -30,7 +30,7 @@ def molecule_of(
     bonds: list,  # (i, j, order) for each bond
 ) -> str:  # canonical SMILES without explicit hydrogens
     "A molecule of atoms, hydrogens among them, and bonds; formal charges are added."
-    from rdkit import Chem
+    from rdkit import Chem, rdBase
 
     mol = Chem.RWMol()
     for element in elements:
@@ -44,7 +44,8 @@ def molecule_of(
         atom.SetFormalCharge(CHARGES.get((atom.GetSymbol(), int(total)), 0))
     mol = mol.GetMol()
     Chem.SanitizeMol(mol)
-    return Chem.MolToSmiles(Chem.RemoveHs(mol))
+    with rdBase.BlockLogs():  # RDKit warns about hydrogens that are bound to nothing
+        return Chem.MolToSmiles(Chem.RemoveHs(mol))
 
 # %% ../../nbs/63_toxicophores.ipynb #tx000008
 def mutagens(
