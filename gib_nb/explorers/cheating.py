@@ -268,7 +268,7 @@ _CONTROLS = (
     ),
 )
 
-# %% ../../nbs/explorers/cheating.ipynb #cht00040
+# %% ../../nbs/explorers/cheating.ipynb #a9202961
 PLACES = {  # number → position of each node, by `graph_layout` of the graph with the triangle
     0: ((0, 0), (-0.9, -0.4), (-0.9, 0.4), (0, 1), (0.9, 0.5), (0.9, -0.5), (0, -1)),
     120: ((0.2, 0), (-0.4, 0), (-0.2, -0.4), (-1, 0.1), (0.5, -0.5), (0.7, 0.2), (0.2, 0.6)),
