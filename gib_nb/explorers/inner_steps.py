@@ -515,11 +515,11 @@ def curve_figure(
     return figure(
         traces,
         y="Donsker–Varadhan value, nats",
-        height=290,
+        height=306,
         showlegend=False,
         shapes=shapes,
         annotations=notes,
-        margin=dict(t=28, r=5),
+        margin=dict(t=44, r=5),
         yaxis=dict(range=[low, high], nticks=7),
         **layout,
     )
@@ -539,7 +539,7 @@ def _curve_notes(found, memory, T, words, span, axis, left) -> list[dict]:
     ends = {"in-sample": (seen, SEEN), "held-out": (new, FRESH), "exact": (exact, BLACK)}
     above = dict(x=left, xref="paper", xanchor="left", y=1.01, yref="paper", yanchor="bottom", showarrow=False)
     color = GREEN if said.startswith("near") else RED
-    above |= dict(font=dict(size=14), text=f'{words}: <b style="color:{color}">{said}</b>')
+    above |= dict(font=dict(size=14), align="left", text=f'{words}:<br><b style="color:{color}">{said}</b>')
     return [*end_notes(ends, *span, math.log10(T), axis), above]
 
 
