@@ -29,9 +29,9 @@ from gib_nb.chem.fragments import connected_components, cut_fragment, largest_co
 from gib_nb.chem.properties import PropertyOracle, _coupled, property_oracle
 from gib_nb.chem.smiles import ATOM_FEATURES, BOND_FEATURES, ELEMENTS, molecule_to_data, ordered_smiles, read_molecule
 from gib_nb.chem.surrogate import _baseline, _count_matrix, _count_substructures, _generators, _surrogate, fit_censored
-from gib_nb.data.datasets import molecule_dataset, read_smiles
+from gib_nb.data.datasets import molecule_dataset, read_smiles, read_zinc
 from gib_nb.data.splits import interpretation_split
-from gib_nb.experiments.surrogates import SurrogateConfig, _zinc_smiles, build_surrogate
+from gib_nb.experiments.surrogates import SurrogateConfig, build_surrogate
 from gib_nb.explain.molecule import explain_molecules
 from gib_nb.train.trainer import GIBTrainer
 from gib_nb.utils.files import _asset
@@ -780,7 +780,7 @@ def test_almost_nothing_is_no_perfect_explanation(name):
 @pytest.mark.parametrize("name, most", [("HLM", 0.1), ("MLM", 0.3)])
 def test_small_censored_molecules_are_mostly_predicted_below_the_limit(name, most, data_root):
     listed = set(read_smiles(name, data_root)[0])
-    small = [s for s in _zinc_smiles(data_root) if len(s) <= 20 and s not in listed]
+    small = [s for s in read_zinc(data_root) if len(s) <= 20 and s not in listed]
     assert len(small) > 500 and (property_oracle(name)(small) >= 2).mean() < most
 
 

@@ -87,6 +87,7 @@ WRONG = {
     "metric": ("auc", None, 3),
     "class_weight": ("even", {}, {"a": -1}, {"a": "b"}, 2, [1, 2]),
     "device": ("gpu", "", None, 3.5),
+    "pretrained": ("chembl", 1, True),
     "seed": (-1, 1.5, "a", None, True, 2**70),
 }
 FIELD_OF = {

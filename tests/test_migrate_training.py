@@ -300,7 +300,7 @@ def committed():
         ]
     ):
         yield from ((path.name, record) for record in within(json.loads(path.read_text())))
-    for path in sorted((ROOT / "gib_nb" / "assets").glob("*.safetensors")):
+    for path in sorted((ROOT / "gib_nb" / "assets").glob("model_*.safetensors")):
         yield path.name, load_safetensors(path)[1]["config"]
 
 

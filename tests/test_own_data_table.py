@@ -45,16 +45,20 @@ def root(tmp_path):
 
 @pytest.mark.parametrize(
     "method",
-    [pytest.param("GIB", marks=pytest.mark.slow)] + [method for method in METHODS if method not in ("GIB", "chemprop")],
+    [pytest.param(method, marks=pytest.mark.slow) for method in ("GIB", "GIB, pre-trained")]
+    + [method for method in METHODS if method not in ("GIB", "GIB, pre-trained", "chemprop")],
 )
 @pytest.mark.parametrize("dataset", ["ESOL", "ClinTox"])
 def test_a_trial_of_every_method(root, dataset, method, monkeypatch):
     monkeypatch.setattr("gib_nb.report.baselines.TREES", 10)
-    found = own_data_trial(dataset, method, 1, root, epochs=3, **TINY)
+    sizes = {} if method.endswith("pre-trained") else TINY
+    found = own_data_trial(dataset, method, 1, root, epochs=3, **sizes)
     assert len(found["predictions"]) == len(found["labels"]) == 6 and found["seconds"] > 0 and json.dumps(found)
     assert SETS[dataset].metric in found["scores"]
     if method == "constant":
         assert np.ptp(np.array(found["predictions"]), axis=0).max() == 0
+    if method == "GIB, pre-trained":
+        assert found["config"]["encoder"]["pretrained"] == "zinc"
     if method == "GIB":
         assert found["curve_errors"]["1.0"] == 0 and list(found["curve_errors"]) == list(found["curve"])
         assert list(found["curve"]) == [f"{i / 10:g}" if i < 10 else "1.0" for i in range(1, 11)]
@@ -200,6 +204,13 @@ def test_condensed_rows_and_their_table():
     rows = condense(rows_of({"GIB": (0.9, 0.7), "network": (1.0, 1.0)}))
     assert all("predictions" not in row and "labels" not in row for row in rows)
     assert ["differences" in row for row in rows] == [True, False, False, False]
+    both = condense(rows_of({"frozen encoder": (0.9, 0.7), "GIB": (1.0, 1.0), "network": (1.0, 1.0)}))
+    signs = {
+        row["method"]: {other: row["differences"][other]["difference"] for other in row["differences"]}
+        for row in both
+        if "differences" in row
+    }
+    assert signs["frozen encoder"]["GIB"] == -signs["GIB"]["frozen encoder"] > 0
     text = report(rows)
     assert "ESOL, rmse, random" in text and "0.800 ± 0.141" in text and "+0.200 [" in text
 

@@ -57,11 +57,12 @@ def test_all_mutagens_are_molecules(data_root):
     assert len(set(smiles)) == 4337 and labels.sum() == 2401
 
 
-def test_one_trial_on_a_few_molecules(monkeypatch):
+@pytest.mark.parametrize("method", ["gib", toxicophores.LESS_CONNECTED])
+def test_one_trial_on_a_few_molecules(monkeypatch, method):
     groups = ["[N+](=O)[O-]", "N", "Br", "O"]
     smiles = [f"{'C' * n}c1ccc({group})cc1" for n in range(1, 16) for group in groups]
     labels = np.array([int(group == groups[0]) for _ in range(15) for group in groups])
     monkeypatch.setattr(toxicophores, "mutagens", lambda root: (smiles, labels))
-    row = toxicophores.toxicophores_trial(method="gib", epochs=2, hidden_channels=8, max_restarts=0)
+    row = toxicophores.toxicophores_trial(method=method, epochs=9, hidden_channels=8, max_restarts=0)
     assert set(row["groups"]) == {"nitro"} and 0 <= row["groups"]["nitro"]["auc"] <= 1
     assert 0 <= row["empty"] <= 1 and 0 <= row["kept"] <= 1

@@ -95,6 +95,7 @@ def plain_network(
 ):  # ClassifierTrainer, not fitted
     "A network with the encoder and readout of a GIB and a classifier, to be trained on whole graphs for the same number of epochs."
     from gib_nb.nn.backbones import GraphClassifier
+    from gib_nb.nn.pretrained import load_pretrained
     from gib_nb.train.classifier_trainer import ClassifierTrainer
 
     config = trainer.config
@@ -104,7 +105,10 @@ def plain_network(
     def network(in_channels, out_channels):
         name = encoder.name(in_channels) if callable(encoder.name) else encoder.name
         sizes = encoder.hidden_channels, encoder.num_layers, encoder.dropout, encoder.norm, encoder.readout
-        return GraphClassifier(in_channels, out_channels, name, *sizes, edge_channels=edge_channels)
+        made = GraphClassifier(in_channels, out_channels, name, *sizes, edge_channels=edge_channels)
+        if encoder.pretrained:
+            load_pretrained(made, encoder.pretrained)
+        return made
 
     return ClassifierTrainer(
         network,

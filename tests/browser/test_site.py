@@ -53,7 +53,7 @@ def test_a_lesson_and_a_module_are_prepared_for_the_site(tmp_path, monkeypatch):
         for name in gib_nb.information.exact.__all__
         if callable(getattr(gib_nb.information.exact, name))
     )
-    page = build.reference("train.trainer", "nbs/42_trainer.ipynb")
+    page = build.reference("train.trainer", "nbs/43_trainer.ipynb")
     assert "### GIBTrainer.load\n" in page and "### GIBTrainer.from_file\n" in page and "object at 0x" not in page
     assert "## GIBEnsemble\n" in build.reference("train.ensemble", None) and ":obj:" not in page
     assert "<munder>" in mathml.mathml(r"\underbrace{L}_{\text{loss}}", True)
