@@ -2964,6 +2964,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                    'gib_nb.nn.pooling.sort_by_graph': ('pooling.html#sort_by_graph', 'gib_nb/nn/pooling.py'),
                                    'gib_nb.nn.pooling.topk_ratio': ('pooling.html#topk_ratio', 'gib_nb/nn/pooling.py')},
             'gib_nb.nn.pretrained': { 'gib_nb.nn.pretrained._encoder': ('pretrained.html#_encoder', 'gib_nb/nn/pretrained.py'),
+                                      'gib_nb.nn.pretrained._graph': ('pretrained.html#_graph', 'gib_nb/nn/pretrained.py'),
                                       'gib_nb.nn.pretrained.embed_molecules': ( 'pretrained.html#embed_molecules',
                                                                                 'gib_nb/nn/pretrained.py'),
                                       'gib_nb.nn.pretrained.load_pretrained': ( 'pretrained.html#load_pretrained',

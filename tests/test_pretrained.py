@@ -100,6 +100,11 @@ def test_vectors_do_not_depend_on_the_batch_or_the_order_of_atoms():
     assert z.shape == (3, 2 * PRETRAINED["zinc"]["hidden_channels"])
     torch.testing.assert_close(z, embed_molecules(graphs, batch_size=1), rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(z[0], z[2], rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(z, embed_molecules(["CCO", "c1ccccc1O", "OCC"]), rtol=1e-4, atol=1e-4)
+    with pytest.raises(ValueError, match="expected a SMILES that RDKit accepts"):
+        embed_molecules(["CCO", "C(("])
+    with pytest.raises(ValueError, match="zinc"):
+        embed_molecules(["CCO"], "chembl")
 
 
 def test_descriptors_are_standardized_and_clipped():

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Batch, Data
 
+from ..chem.smiles import molecule_to_data
 from .backbones import GINE, call_network, edges_of, evaluation_mode, make_backbone, readout
 from .registry import PRETRAINED
 from ..utils.files import load_safetensors
@@ -58,30 +59,30 @@ def load_pretrained(
 # %% ../../nbs/32_pretrained.ipynb #pre00008
 @torch.no_grad()
 def embed_molecules(
-    graphs: list,  # of molecules, PyG `Data` as from `molecule_to_data`
+    molecules: list,  # SMILES, or graphs as from `molecule_to_data`
     name: str = "zinc",  # one of `PRETRAINED`
     batch_size: int = 256,
 ) -> Tensor:  # [N, 2 d]: sum and mean of the node embeddings
-    "Molecules as vectors from a pre-trained encoder, for any model of scikit-learn."
-    encoder, rows = _encoder(graphs[0], name), []
+    "Molecules as vectors from a pre-trained encoder, for any model of scikit-learn; ValueError for graphs with other features."
+    encoder, rows = _encoder(_graph(molecules[0]), name), []
     with evaluation_mode(encoder):
-        for start in range(0, len(graphs), batch_size):
-            found = [graphs[i] for i in range(start, min(start + batch_size, len(graphs)))]
+        for start in range(0, len(molecules), batch_size):
+            found = [_graph(molecules[i]) for i in range(start, min(start + batch_size, len(molecules)))]
             batch = Batch.from_data_list([Data(each.x, each.edge_index, each.edge_attr) for each in found])
             nodes = call_network(encoder, batch.x, batch.edge_index, **edges_of(batch))
             rows.append(torch.cat([readout(nodes, batch.batch, len(found), each) for each in ("sum", "mean")], 1))
     return torch.cat(rows)
 
 
+def _graph(molecule) -> Data:
+    return molecule_to_data(molecule) if isinstance(molecule, str) else molecule
+
+
 def _encoder(graph, name) -> nn.Module:
-    "The pre-trained encoder; ValueError for a graph with other features."
-    sizes, edge_channels = (
-        PRETRAINED[known_name(name, PRETRAINED)],
-        graph.edge_attr.size(1) if "edge_attr" in graph else 0,
-    )
+    "The pre-trained encoder for graphs like this one."
+    sizes = PRETRAINED[known_name(name, PRETRAINED)]
     width, depth = sizes["hidden_channels"], sizes["num_layers"]
-    encoder = make_backbone(
-        sizes["name"], graph.x.size(1), width, depth, norm=sizes["norm"], edge_channels=edge_channels
-    )
+    channels = graph.edge_attr.size(1) if "edge_attr" in graph else 0
+    encoder = make_backbone(sizes["name"], graph.x.size(1), width, depth, norm=sizes["norm"], edge_channels=channels)
     load_pretrained(encoder, name)
     return encoder
