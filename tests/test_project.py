@@ -175,7 +175,8 @@ def house_colors(png):
     [
         path
         for path in NOTEBOOKS
-        if path.parent.name == "explorers" and path.stem not in ("app", "stability_sweep", "case_study_numpy")
+        if path.parent.name == "explorers"
+        and path.stem not in ("app", "beta_sweep", "stability_sweep", "case_study_numpy")
     ],
     ids=lambda path: path.stem,
 )

@@ -190,19 +190,22 @@ def build_assets(
     jobs: int = 1,  # processes
     small: bool = False,  # seconds instead of an hour, for tests
     folder=None,  # where to write results and finished trials; None: results into the package, no trials
+    add: bool = False,  # keep the shipped results, and compute only what they lack
 ) -> list:  # paths that were written
     "Compute shipped results again and write them with a record of the environment."
-    from gib_nb.utils.files import asset_path, write_asset
+    from gib_nb.utils.files import asset_path, read_asset, write_asset
 
     explorers = {name: explorer for name, explorer in EXPLORERS.items() if explorer.asset}
     unknown = set(names or ()) - set(explorers)
     if unknown:
         raise ValueError(f"expected names among {', '.join(explorers)} (got {', '.join(sorted(unknown))})")
     place = lambda name: asset_path(name) if folder is None else pathlib.Path(folder) / asset_path(name).name
-    return [
-        write_asset(name, explorers[name].build(small=small, jobs=jobs, folder=folder), place(name))
-        for name in names or explorers
-    ]
+    if not add:
+        build = lambda name: explorers[name].build(small=small, jobs=jobs, folder=folder)
+        return [write_asset(name, build(name), place(name)) for name in names or explorers]
+    extend = lambda name: explorers[name].extend(read_asset(name), jobs=jobs, folder=folder)
+    extended = {name: extend(name) for name in names or explorers}
+    return [write_asset(name, new, place(name)) for name, new in extended.items() if new != read_asset(name)]
 
 
 def build_main(argv: list | None = None) -> int:
@@ -215,7 +218,8 @@ def build_main(argv: list | None = None) -> int:
     parser.add_argument("names", nargs="*", help="names of explorers (default: all)")
     parser.add_argument("--jobs", type=int, default=1, help="processes (default: 1)")
     parser.add_argument("--out", help="folder for results and finished trials (default: results into the package)")
+    parser.add_argument("--add", action="store_true", help="keep shipped results, and compute only what they lack")
     arguments = parser.parse_args(argv)
-    for path in build_assets(arguments.names or None, arguments.jobs, folder=arguments.out):
+    for path in build_assets(arguments.names or None, arguments.jobs, folder=arguments.out, add=arguments.add):
         print(path, path.stat().st_size, "bytes")
     return 0

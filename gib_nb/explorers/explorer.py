@@ -132,6 +132,11 @@ class Explorer:
         "Compute the content of the asset anew; `small` takes seconds, finished trials are kept in `folder` and found again."
         raise NotImplementedError(f"{cls.__name__} has no shipped result")
 
+    @classmethod
+    def extend(cls, content: dict, jobs: int = 1, progress: bool = True, folder=None) -> dict:
+        "The content of an asset with what it lacks, such as the sweep of a new method; the rest is kept. By default nothing is lacking."
+        return content
+
     @property
     def view(self) -> "ExplorerView":  # noqa: F821, its module needs a notebook's packages
         if self._view is None:

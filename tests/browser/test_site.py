@@ -99,6 +99,7 @@ def test_explorers_are_files_that_the_pages_show(site):
             "teaching",
             "app",
             "anatomy",
+            "beta_sweep",
             "stability_sweep",
             "case_study_numpy",
         ):  # without an explorer that ships
