@@ -107,8 +107,8 @@ def test_a_page_moves_everything_but_the_method(two, monkeypatch):
     two.method = "gsat"
     page = two.to_html()
     assert '{"label":"method","text":"GSAT"}' in page and page.count("There are no GSAT models") >= 1
-    states = static_states(two, ["method", "dataset"])
-    assert len(states["states"]) == 9 and "method" not in BetaExplorer.on_site
+    assert "There are no GSAT models" not in two.to_html(over=[])  # the present data alone
+    assert len(static_states(two, ["method", "dataset"])["states"]) == 9
 
 
 def test_without_methods_no_menu_is_offered(added, monkeypatch):
@@ -119,16 +119,24 @@ def test_without_methods_no_menu_is_offered(added, monkeypatch):
         BetaExplorer(method="gsat")
 
 
-@pytest.mark.slow
 def test_live_training_is_of_the_chosen_method(two, monkeypatch):
-    configs = []
-    own = beta.beta_config
-    short = lambda *values, **settings: configs.append(own(*values, **settings | FEW)) or configs[-1]
-    monkeypatch.setattr(beta, "beta_config", short)
-    two.method = "gsat"
+    given = []
+    monkeypatch.setattr(beta, "train_live", lambda *values, **settings: given.append((values[:2], settings)))
+    two.restore({"method": "vgib", "beta": 0.3})
     two.live.start()
     two.live.join()
-    assert two.live.text.startswith("done: accuracy on test graphs") and configs == [own("gsat", 0.1, 100, **FEW)]
+    assert given == [(("motif", 0.3), {"method": "vgib"})]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["gib", *METHODS])
+def test_live_training_of_every_method_draws_its_losses(method):
+    seen = []
+    report = lambda fraction, text, figure: seen.append((fraction, text, figure)) and False
+    trainer = beta.train_live("motif", 0.1, report, method=method, **FEW)
+    assert trainer.config == beta_config(method, 0.1, 100, **FEW)
+    assert seen[-1][0] == 1.0 and "at β = 0.1" in seen[-1][1]
+    assert [trace.name for trace in seen[-1][2].data][0] == "L<sub>cls</sub>"
 
 
 def test_a_command_adds_what_a_shipped_result_lacks(tmp_path, monkeypatch, added):

@@ -326,7 +326,8 @@ class BetaExplorer(Explorer):
 
     def to_html(self, path=None, over=None) -> str:
         "One HTML file; by default every control moves but the method, for which a page has no room."
-        return super().to_html(path, over or [control.name for control in self.controls if control.name != "method"])
+        usual = [control.name for control in self.controls if control.name != "method"]
+        return super().to_html(path, usual if over is None else over)
 
 # %% ../../nbs/explorers/beta.ipynb #bet00001
 @patch(as_prop=True)
