@@ -72,6 +72,7 @@ def test_tables_hold_what_a_trial_gives(added):
 
 def test_every_panel_shows_the_chosen_method(two, added):
     assert two.state["method"] == "gib" and two.control("method").options == ("gib", "gsat", "vgib")
+    assert two.counterexample.startswith(BetaExplorer.counterexample) and "With VGIB" in two.counterexample
     gib = two.panels()
     two.method = "vgib"
     found = added[1]["methods"]["vgib"]["tasks"]["motif"]
@@ -115,6 +116,7 @@ def test_without_methods_no_menu_is_offered(added, monkeypatch):
     monkeypatch.setattr(explorer, "shipped_result", lambda name: added[0])
     shown = BetaExplorer()
     assert list(shown.state) == ["dataset", "graph", "beta", "seed"] and shown.method == "gib"
+    assert shown.counterexample == BetaExplorer.counterexample and "With VGIB" not in shown.to_html(over=[])
     with pytest.raises(AttributeError, match="expected one of dataset, graph, beta, seed"):
         BetaExplorer(method="gsat")
 

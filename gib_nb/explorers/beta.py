@@ -254,6 +254,9 @@ _METHOD = Control(
 )
 
 
+_SURPRISE = "With VGIB, the accuracy can stay high although no node is selected, because the noise that replaces the nodes still tells the label. With GSAT, a large β does not empty the subgraph but leaves its nodes undecided."
+
+
 _CONTROLS = (
     Control(
         "dataset",
@@ -318,6 +321,7 @@ class BetaExplorer(Explorer):
     def __init__(self, **values):  # of the controls
         if others := tuple(self.data.get("methods", ())):
             self.controls = (dataclasses.replace(_METHOD, options=("gib", *others)), *_CONTROLS)
+            self.counterexample += f" {_SURPRISE}"
         super().__init__(**values)
 
     def panel(self, name: str):  # plotly figure or HTML
