@@ -171,6 +171,7 @@ def own_data():
     methods = {
         "GIB": "GIB",
         "network": "the same network without a bottleneck",
+        "frozen encoder": "pre-trained encoder, frozen, and a kernel model",
         "random forest": "random forest, Morgan counts",
         "chemprop": "chemprop",
         "constant": "constant",
