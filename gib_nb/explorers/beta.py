@@ -243,7 +243,7 @@ def live_figure(steps: list, config):
     ]
     return figure(traces, "epoch (gray: pretraining)", height=260, shapes=shapes, xaxis=dict(range=[0, config.epochs]))
 
-# %% ../../nbs/explorers/beta.ipynb #42136b32
+# %% ../../nbs/explorers/beta.ipynb #bet00004
 _METHOD = Control(
     "method",
     "method",
@@ -256,7 +256,7 @@ _METHOD = Control(
 
 _SURPRISE = "With VGIB, the accuracy can stay high although no node is selected, because the noise that replaces the nodes still tells the label. With GSAT, a large β does not empty the subgraph but leaves its nodes undecided."
 
-
+# %% ../../nbs/explorers/beta.ipynb #42136b32
 _CONTROLS = (
     Control(
         "dataset",
