@@ -255,6 +255,7 @@ def test_every_setting_is_in_the_fingerprint():
         "information": "prior",
         "encoder": "gcn",
         "norm": None,
+        "pretrained": "zinc",
         "readout": "sum",
         "lr_schedule": "cosine",
         "negatives": "all",

@@ -513,8 +513,8 @@ def test_shipped_results_are_shown_without_torch(name):
 
 
 def test_assets_are_small_and_say_where_they_come_from():
-    files = list((ROOT / "gib_nb" / "assets").iterdir())
-    assert sum(file.stat().st_size for file in files) < 2_000_000
+    files = [file for file in (ROOT / "gib_nb" / "assets").iterdir() if not file.name.startswith("encoder_")]
+    assert sum(file.stat().st_size for file in files) < 2_000_000  # each encoder has a limit of its own
     for name in SHIPPED:
         data = getattr(gib_nb.explorers, name)().data
         assert set(data["environment"]["versions"]) >= {"python", "torch", "gib_nb"} and {"config", "settings"} & set(

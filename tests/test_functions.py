@@ -245,10 +245,10 @@ def test_clipping_is_a_setting():
             ClassifierTrainer(max_grad_norm=wrong)
 
 
-def test_records_of_before_have_no_clipping():
+def test_records_of_before_have_no_clipping_and_no_pretrained_encoder():
     "Their configuration is that of today without it, and so are the names of their checkpoints."
     record = config_to_dict(GIBConfig())
-    assert record["optim"].pop("max_grad_norm") is None
+    assert record["optim"].pop("max_grad_norm") is None and record["encoder"].pop("pretrained") is None
     assert config_from_dict(record) == GIBConfig() and fingerprint(record, [], []) == fingerprint(GIBConfig(), [], [])
     assert fingerprint(configure(max_grad_norm=1.0), [], []) != fingerprint(GIBConfig(), [], [])
 

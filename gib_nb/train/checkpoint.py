@@ -62,8 +62,9 @@ def fingerprint(
 def _settings_of(config: GIBConfig) -> dict:
     "A config as JSON; a setting that older checkpoints do not have is included only if it is set."
     record = config_to_dict(config)
-    if config.optim.max_grad_norm is None:
-        del record["optim"]["max_grad_norm"]
+    for slot, name in (("optim", "max_grad_norm"), ("encoder", "pretrained")):
+        if record[slot][name] is None:
+            del record[slot][name]
     return record
 
 # %% ../../nbs/42_checkpoint.ipynb #a4e344d3
