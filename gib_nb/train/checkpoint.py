@@ -58,7 +58,7 @@ def fingerprint(
         digest.update(tensor.cpu().numpy().tobytes())
     return digest.hexdigest()
 
-
+# %% ../../nbs/42_checkpoint.ipynb #chk0set1
 def _settings_of(config: GIBConfig) -> dict:
     "A config as JSON; a setting that older checkpoints do not have is included only if it is set."
     record = config_to_dict(config)
