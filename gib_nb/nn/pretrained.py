@@ -38,15 +38,15 @@ def read_pretrained(
 # %% ../../nbs/32_pretrained.ipynb #pre00007
 def load_pretrained(
     module: nn.Module,  # changed in place
-    name: str,  # one of `PRETRAINED`
-):
+    name: str | None,  # one of `PRETRAINED`, or None, which changes nothing
+) -> nn.Module:  # the same module
     "Replace the weights of each network of this shape within a module; ValueError if there is none."
+    if name is None:
+        return module
     weights, record = read_pretrained(name)
-    shapes = {key: value.shape for key, value in weights.items()}
+    shapes = lambda state: {key: value.shape for key, value in state.items()}
     fitting = [
-        part
-        for part in module.modules()
-        if isinstance(part, GINE) and {key: value.shape for key, value in part.state_dict().items()} == shapes
+        part for part in module.modules() if isinstance(part, GINE) and shapes(part.state_dict()) == shapes(weights)
     ]
     if not fitting:
         raise ValueError(
@@ -55,6 +55,7 @@ def load_pretrained(
         )
     for part in fitting:
         part.load_state_dict(weights)
+    return module
 
 # %% ../../nbs/32_pretrained.ipynb #pre00008
 @torch.no_grad()
@@ -84,5 +85,4 @@ def _encoder(graph, name) -> nn.Module:
     width, depth = sizes["hidden_channels"], sizes["num_layers"]
     channels = graph.edge_attr.size(1) if "edge_attr" in graph else 0
     encoder = make_backbone(sizes["name"], graph.x.size(1), width, depth, norm=sizes["norm"], edge_channels=channels)
-    load_pretrained(encoder, name)
-    return encoder
+    return load_pretrained(encoder, name)

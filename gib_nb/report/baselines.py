@@ -105,10 +105,8 @@ def plain_network(
     def network(in_channels, out_channels):
         name = encoder.name(in_channels) if callable(encoder.name) else encoder.name
         sizes = encoder.hidden_channels, encoder.num_layers, encoder.dropout, encoder.norm, encoder.readout
-        made = GraphClassifier(in_channels, out_channels, name, *sizes, edge_channels=edge_channels)
-        if encoder.pretrained:
-            load_pretrained(made, encoder.pretrained)
-        return made
+        plain = GraphClassifier(in_channels, out_channels, name, *sizes, edge_channels=edge_channels)
+        return load_pretrained(plain, encoder.pretrained)
 
     return ClassifierTrainer(
         network,

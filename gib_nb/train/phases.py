@@ -44,10 +44,7 @@ def build_model(config: GIBConfig, spec: DataSpec, model=None) -> GIB:
     "The model of a configuration, with weights in single precision, pre-trained where it says so; ValueError for graphs that these weights are not made for."
     for home in filter(None, (config.classifier.home, config.information.home)):
         importlib.import_module(home)  # the import registers the model or the term
-    made = make_model(config.classifier, config, spec, model).float()
-    if config.encoder.pretrained:
-        load_pretrained(made, config.encoder.pretrained)
-    return made
+    return load_pretrained(make_model(config.classifier, config, spec, model).float(), config.encoder.pretrained)
 
 # %% ../../nbs/38_phases.ipynb #dcaea08a
 def gib_arguments(config: GIBConfig, spec: DataSpec) -> tuple[tuple, dict]:
