@@ -24,8 +24,8 @@ from gib_nb.experiments.own_data import (
     own_data_trial,
     report,
     smallest_fraction,
-    top_fraction,
 )
+from gib_nb.nn.pooling import topk_ratio
 
 CHAINS = ["C" * n + end for n in range(1, 21) for end in ("O", "N", "F")]
 TINY = dict(hidden_channels=8, num_layers=2, max_restarts=0)
@@ -91,18 +91,6 @@ def test_without_the_tables_it_is_said(tmp_path, monkeypatch):
         own_data_trial("ESOL", "constant", 0, tmp_path)
 
 
-def test_top_fraction_against_a_loop():
-    generator = torch.Generator().manual_seed(0)
-    for fraction in (0.01, 0.1, 0.3, 0.5, 0.99, 1.0):
-        batch = torch.repeat_interleave(torch.arange(6), torch.randint(1, 12, (6,), generator=generator))
-        p = torch.rand(len(batch), generator=generator)
-        for graph in range(6):
-            mine = (batch == graph).nonzero()[:, 0].tolist()
-            count = max(1, math.ceil(fraction * len(mine) - 1e-6))
-            best = set(sorted(mine, key=lambda node: -p[node])[:count])
-            assert {node for node in mine if top_fraction(p, batch, fraction)[node]} == best
-
-
 @pytest.fixture
 def short(root):
     "A GIB after three epochs, and its data."
@@ -118,7 +106,7 @@ def test_all_atoms_predict_as_the_model_does(short):
         found = trainer.spec.outcomes(model.classifier(room._cut(trainer, part, 1.0)))
         np.testing.assert_allclose(found[:, 0], trainer.predict(data.test), atol=1e-5)
         batch = next(trainer.spec.prepare(data.test).batches(64))
-        chosen = top_fraction(part.p, batch.batch, 0.5)
+        chosen = topk_ratio(part.p, batch.batch, 0.5)
         assert 0.5 <= chosen.float().mean() < 0.7
         graph = batch.x, batch.edge_index, batch.batch, batch.num_graphs
         by_hand = model.predict_graph(*graph, None, part.p * chosen, edge_attr=batch.edge_attr)

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['SETS', 'DATASETS', 'METHODS', 'COMPARED', 'DETERMINISTIC', 'DATASETS_OF', 'FRACTIONS', 'OwnSet', 'own_data',
-           'table_folder', 'method_config', 'own_data_trial', 'fraction_outcomes', 'top_fraction', 'differences',
-           'interval', 'fraction_differences', 'smallest_fraction', 'gains', 'condense', 'report']
+           'table_folder', 'method_config', 'own_data_trial', 'fraction_outcomes', 'differences', 'interval',
+           'fraction_differences', 'smallest_fraction', 'gains', 'condense', 'report']
 
 # %% ../../nbs/62_own_data.ipynb #077d84cf
 import copy
@@ -20,6 +20,7 @@ import torch
 from ..data.from_file import load_file
 from ..data.graph_dataset import GraphDataset
 from ..nn.backbones import edges_of, evaluation_mode, readout
+from ..nn.pooling import topk_ratio
 from ..nn.pretrained import embed_molecules
 from ..report.baselines import fitted_outcomes, morgan_counts, plain_network, random_forest
 from ..report.tables import mean_text
@@ -195,12 +196,13 @@ def fraction_outcomes(
     data: GraphDataset,
     metric: str,  # one of `METRICS`, which chooses the epoch on validation graphs
     fractions=FRACTIONS,
+    at_most: bool = False,  # round the number of nodes down, as in `topk_ratio`
 ) -> dict:  # fraction → probabilities or values [N, C] of the test graphs
     "What the trainer predicts from that fraction of the nodes of each graph which have the largest mask."
     parts = [_embedded(trainer, graphs) for graphs in (data.train, data.valid, data.test)]
     found = {}
     for fraction in fractions:
-        train, valid, test = (_cut(trainer, part, fraction) for part in parts)
+        train, valid, test = (_cut(trainer, part, fraction, at_most) for part in parts)
         classifier = _trained_further(trainer, train, parts[0].y, valid, parts[1].y, metric)
         with evaluation_mode(classifier), torch.no_grad():
             found[fraction] = trainer.spec.outcomes(classifier(test))
@@ -229,9 +231,9 @@ def _embedded(trainer, graphs) -> _Embedded:
     return _Embedded(nodes, p, torch.arange(len(sizes)).repeat_interleave(sizes), torch.cat(y))
 
 
-def _cut(trainer, part: _Embedded, fraction: float) -> torch.Tensor:
+def _cut(trainer, part: _Embedded, fraction: float, at_most: bool = False) -> torch.Tensor:
     "Embeddings of the graphs [N, d] of which only a fraction of the nodes is left."
-    weight = part.p * top_fraction(part.p, part.batch, fraction)
+    weight = part.p * topk_ratio(part.p, part.batch, fraction, at_most=at_most)
     return readout(part.nodes, part.batch, len(part.y), trainer.model.reduce, weight=weight)
 
 # %% ../../nbs/62_own_data.ipynb #c0ffee02
@@ -260,18 +262,6 @@ def _trained_further(trainer, train, y, valid, y_valid, metric, epochs=60, steps
             best, weights = now, copy.deepcopy(classifier.state_dict())
     classifier.load_state_dict(weights)
     return classifier
-
-# %% ../../nbs/62_own_data.ipynb #c0ffee03
-def top_fraction(p: torch.Tensor, batch: torch.Tensor, fraction: float) -> torch.Tensor:
-    "Which nodes [n] are among that fraction of their graph that has the largest values, at least one of each graph."
-    order = torch.argsort(p.double(), descending=True, stable=True)
-    order = order[torch.argsort(batch[order], stable=True)]
-    sizes = torch.bincount(batch)
-    start = (sizes.cumsum(0) - sizes)[batch[order]]
-    rank = torch.arange(len(p)) - start
-    chosen = torch.zeros(len(p), dtype=torch.bool)
-    chosen[order] = rank < torch.ceil(fraction * sizes[batch[order]] - 1e-6).clamp(min=1)
-    return chosen
 
 # %% ../../nbs/62_own_data.ipynb #45c8e51d
 def _chemprop(data, dataset, seed, epochs, settings):

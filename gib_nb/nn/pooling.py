@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['NETWORKS', 'sort_by_graph', 'apply_in_chunks', 'EdgePoolingInRounds', 'PoolingNetwork', 'SortPool', 'DiffPool',
-           'AttentionPool', 'topk_ratio', 'SumFeatures', 'random_subgraph']
+           'AttentionPool', 'topk_ratio', 'SumFeatures', 'top_subgraph', 'random_subgraph']
 
 # %% ../../nbs/31_pooling.ipynb #3c78de8f
 import functools
@@ -268,6 +268,7 @@ def topk_ratio(
     batch: Tensor,  # [n], the graph of each node
     ratio: float,  # fraction of the nodes of each graph
     seed: int = 0,  # seed of the order of equal values: the order of the nodes may carry information
+    at_most: bool = False,  # round down, but keep a node of each graph
 ) -> Tensor:  # [n] bool
     "The ⌈ratio · n⌉ nodes with the largest values in each graph of n nodes; ties are broken at random."
     shuffled = torch.randperm(len(values), generator=torch.Generator().manual_seed(seed)).to(values.device)
@@ -276,7 +277,9 @@ def topk_ratio(
     sizes = torch.bincount(batch)
     rank = torch.empty_like(order)
     rank[order] = torch.arange(len(order), device=order.device) - (sizes.cumsum(0) - sizes)[batch[order]]
-    return rank < (ratio * sizes.double() - 1e-9).ceil()[batch]
+    number = ratio * sizes.double()
+    number = (number + 1e-9).floor().clamp(min=1) if at_most else (number - 1e-9).ceil()
+    return rank < number[batch]
 
 # %% ../../nbs/31_pooling.ipynb #39247624
 class SumFeatures(nn.Module):
@@ -294,21 +297,34 @@ class SumFeatures(nn.Module):
         return self.head(readout(x, batch, num_graphs, "sum"))
 
 # %% ../../nbs/31_pooling.ipynb #6cf582ee
-def random_subgraph(
+def top_subgraph(
     graphs: list[Data],  # with x and edge_index
-    seed: int = 0,
-    features=None,  # `DegreeFeatures` if x was computed from the degrees: degrees in the whole graph would reveal removed nodes
+    values: list[Tensor],  # [n] for each graph
     ratio: float = 0.5,  # fraction of the nodes
+    features=None,  # `DegreeFeatures` if x was computed from the degrees: degrees in the whole graph would reveal removed nodes
+    **choice,  # `seed` and `at_most` of `topk_ratio`
 ) -> list[Data]:
-    "The subgraph of each graph on ⌈ratio · n⌉ random nodes of its n."
-    generator = torch.Generator().manual_seed(seed)
+    "The subgraph of each graph on the nodes that `topk_ratio` chooses."
     cut = []
-    for graph in graphs:
-        values, one = torch.rand(graph.num_nodes, generator=generator), torch.zeros(graph.num_nodes, dtype=torch.long)
-        cut.append(graph.subgraph(topk_ratio(values, one, ratio)))
+    for graph, mine in zip(graphs, values, strict=True):
+        one = torch.zeros(graph.num_nodes, dtype=torch.long)
+        cut.append(graph.subgraph(topk_ratio(mine, one, ratio, **choice)))
     if features is None:
         return cut
     return [features(Data(edge_index=part.edge_index, num_nodes=part.num_nodes, y=part.y)) for part in cut]
+
+
+def random_subgraph(
+    graphs: list[Data],  # as in `top_subgraph`
+    seed: int = 0,
+    features=None,  # as in `top_subgraph`
+    ratio: float = 0.5,  # fraction of the nodes
+    at_most: bool = False,  # as in `topk_ratio`
+) -> list[Data]:
+    "The subgraph of each graph on ⌈ratio · n⌉ random nodes of its n."
+    generator = torch.Generator().manual_seed(seed)
+    values = [torch.rand(graph.num_nodes, generator=generator) for graph in graphs]
+    return top_subgraph(graphs, values, ratio, features, at_most=at_most)
 
 # %% ../../nbs/31_pooling.ipynb #334a73c3
 class _Networks(Registry):
