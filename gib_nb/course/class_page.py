@@ -1,7 +1,6 @@
 """A page that shows a graded class at a glance: which mistakes were made how often, and by whom."""
 
 import html
-import importlib.resources
 import statistics
 from dataclasses import replace
 
@@ -9,6 +8,7 @@ from gib_nb.course.assignment import Assignment
 from gib_nb.course.grade import CELL_FAILS, ENDED, MISSING, NO_CELLS, NO_END, NO_NOTEBOOK, TOO_MUCH, UNKNOWN, Grade
 from gib_nb.exercises.verdict import UNWRITTEN
 from gib_nb.report.html import page, paragraph, scrolled
+from gib_nb.utils.files import shipped_file
 
 KINDS = {  # class of the style sheet → what it means
     "right": "right",
@@ -50,7 +50,7 @@ def class_page(
 ) -> str:
     "The page as HTML, complete in itself."
     titles = ", ".join(lesson.title for lesson in assignment.lessons)
-    style = importlib.resources.files("gib_nb").joinpath("assets", "course.css").read_text(encoding="utf-8")
+    style = shipped_file("course.css").read_text(encoding="utf-8")
     if not names:
         students = {name: [replace(grade, name="") for grade in grades] for name, grades in students.items()}
     parts = [

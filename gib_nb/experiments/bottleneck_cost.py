@@ -8,7 +8,6 @@ __all__ = ['METHODS', 'SCORES', 'RANKINGS', 'FRACTIONS', 'CURVES_OF', 'bottlenec
 # %% ../../nbs/69_bottleneck_cost.ipynb #bnc00003
 import functools
 import time
-import warnings
 
 import numpy as np
 from torch_geometric.utils import degree
@@ -18,6 +17,7 @@ from ..data.graph_dataset import GraphDataset
 from .classification import TITLES
 from .classification import method_config as classification_config
 from .own_data import fraction_outcomes, interval
+from .sweep import fit_quietly
 from ..explain.attention import TopKAttentionExplainer
 from ..nn.pooling import AttentionPool, random_subgraph, top_subgraph
 from ..report.tables import align, mean_text
@@ -49,10 +49,7 @@ def _network(parts, network, seed, epochs) -> ClassifierTrainer:
 
 
 def _gib(data, method, seed, settings) -> GIBTrainer:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a collapse is recorded in the row
-        trainer = GIBTrainer(recipe("gib", **_SIZE, seed=seed, **settings))
-        return trainer.fit(data.train, valid=data.valid, progress=False)
+    return fit_quietly(GIBTrainer(recipe("gib", **_SIZE, seed=seed, **settings)), data.train, data.valid)
 
 # %% ../../nbs/69_bottleneck_cost.ipynb #bnc00008
 def _masks(explainer, parts) -> list[list]:

@@ -8,7 +8,6 @@ __all__ = ['CHEATS', 'METHODS', 'FIRST_SEED', 'HONEST', 'relevance', 'irrelevant
 
 # %% ../../nbs/66_cheats.ipynb #che00003
 import time
-import warnings
 
 import numpy as np
 import torch
@@ -17,6 +16,7 @@ from torch_geometric.data import Data
 from torch_geometric.utils import degree
 
 from .explainers import explanation_data, with_ground_truth
+from .sweep import fit_quietly
 from ..explain.audit import Audited, audit, changes
 from ..explain.metrics import edge_auc
 from ..nn.masks import node_mask_from_edges, undirected_edge_ids
@@ -122,9 +122,7 @@ def audit_trial(
     "Train a model, and audit it and its cheats."
     seed, start = FIRST_SEED + seed, time.process_time()
     data = explanation_data(dataset, seed, root)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a collapse is recorded in the row
-        trainer = GIBTrainer(recipe(method, seed=seed, **settings)).fit(data.train, valid=data.valid, progress=False)
+    trainer = fit_quietly(GIBTrainer(recipe(method, seed=seed, **settings)), data.train, data.valid)
     graphs, shown = [*data.test, *data.valid][:max_explained], with_ground_truth(data, "test")
     subjects = {HONEST: Audited(trainer)} | {kind: Cheat(trainer, kind) for kind in CHEATS}
     return {

@@ -11,12 +11,12 @@ __all__ = ['TITLES', 'POOLINGS', 'PLAIN', 'BOTTLENECKS', 'RELATED', 'METHODS', '
 import functools
 import itertools
 import time
-import warnings
 
 import numpy as np
 
 from ..data.datasets import load_dataset
 from ..data.graph_dataset import GraphDataset
+from .sweep import fit_quietly
 from ..nn.pooling import random_subgraph
 from ..nn.registry import BACKBONES
 from ..report.tables import mean_text
@@ -90,10 +90,7 @@ def _majority_scores(train, valid, test, num_classes):
 # %% ../../nbs/56_classification.ipynb #a07d4f76
 def _fitted_gib(train, valid, settings):
     settings = {"recipe": "gib"} | settings
-    config = recipe(settings.pop("recipe"), **settings)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of a collapse, which is in the row
-        trainer = GIBTrainer(config).fit(train, valid=valid, progress=False)
+    trainer = fit_quietly(GIBTrainer(recipe(settings.pop("recipe"), **settings)), train, valid)
     history = trainer.history
     return (
         trainer,

@@ -7,7 +7,6 @@ __all__ = ['METHODS', 'WEIGHTS', 'VARIED', 'SCORES', 'Graphs', 'graphs_of', 'inf
 
 # %% ../../nbs/67_information_term.ipynb #ter00003
 import time
-import warnings
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +17,7 @@ from ..data.graph_dataset import make_dataset
 from ..data.synthetic import colored_motif_dataset, motif_dataset, spurious_motif_dataset
 from .explainers import with_ground_truth
 from .own_data import interval
+from .sweep import fit_quietly
 from ..explain.metrics import edge_auc
 from ..train.parts import EdgeMask
 from ..train.recipes import recipe
@@ -87,17 +87,14 @@ def information_term_trial(
     "Train a recipe with its β multiplied by `weight`, and measure the scores."
     graphs, start = graphs_of(dataset, seed, size, root), time.process_time()
     beta = weight * recipe(method).beta
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a collapse is recorded in the row
-        trainer = GIBTrainer(recipe(method, seed=seed, beta=beta, **settings))
-        trainer.fit(graphs.train, valid=graphs.valid, progress=False)
-        shown = with_ground_truth(graphs, "test")
-        scores = {
-            "auc": edge_auc(shown, trainer.iter_explain(shown)),
-            "accuracy": trainer.score(graphs.test),
-            "shifted": trainer.score(graphs.shifted),
-            "kept": _kept(trainer, graphs.test),
-        }
+    trainer = fit_quietly(GIBTrainer(recipe(method, seed=seed, beta=beta, **settings)), graphs.train, graphs.valid)
+    shown = with_ground_truth(graphs, "test")
+    scores = {
+        "auc": edge_auc(shown, trainer.iter_explain(shown)),
+        "accuracy": trainer.score(graphs.test),
+        "shifted": trainer.score(graphs.shifted),
+        "kept": _kept(trainer, graphs.test),
+    }
     seconds = time.process_time() - start
     return {"scores": scores, "beta": beta, "collapse": trainer.collapse, "cpu_seconds": seconds}
 

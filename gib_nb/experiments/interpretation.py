@@ -12,7 +12,6 @@ __all__ = ['RATIOS', 'SCAFFOLD', 'NETWORK', 'ATTENTION', 'BOTTLENECKS', 'SAMPLED
 import functools
 import itertools
 import time
-import warnings
 
 import numpy as np
 import torch
@@ -23,6 +22,7 @@ from ..chem.fragments import connected_components, cut_fragment
 from ..chem.rationales import connected_sets
 from ..chem.smiles import read_molecule
 from ..data.datasets import molecule_dataset
+from .sweep import fit_quietly
 from ..explain.attention import TopKAttentionExplainer
 from ..explain.molecule import oracle_for_dataset, random_connected_subset
 from ..nn.pooling import topk_ratio
@@ -267,18 +267,16 @@ def _choices_of_samples(data, graphs, values, oracle, seed, samples, fragments, 
 # %% ../../nbs/57_interpretation.ipynb #33c1a8c6
 def _choices_of_masks(method, data, graphs, seed, settings):
     "The same for a method that gives each atom a weight."
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a collapse is recorded in the row
-        if method in BOTTLENECKS:
-            trainer = GIBTrainer(**settings, seed=seed).fit(data.train, valid=data.valid, progress=False)
-            found = {
-                "config": config_to_dict(trainer.config),
-                "attempts": len(trainer.history["attempts"]),
-                "collapse": trainer.collapse,
-            }
-        else:
-            trainer = ClassifierTrainer("att_pool", **settings, seed=seed).fit(data.train, valid=data.valid)
-            found = {"config": trainer.config.to_dict()}
+    if method in BOTTLENECKS:
+        trainer = fit_quietly(GIBTrainer(**settings, seed=seed), data.train, data.valid)
+        found = {
+            "config": config_to_dict(trainer.config),
+            "attempts": len(trainer.history["attempts"]),
+            "collapse": trainer.collapse,
+        }
+    else:
+        trainer = ClassifierTrainer("att_pool", **settings, seed=seed).fit(data.train, valid=data.valid)
+        found = {"config": trainer.config.to_dict()}
     explainer = TopKAttentionExplainer(trainer, ATTENTION[method]) if method in ATTENTION else trainer
     explained = list(explainer.iter_explain(graphs))
     weights = [peeling_order(e.node_mask[:, 0].tolist(), e.edge_index) for e in explained]

@@ -19,6 +19,7 @@ import torch
 
 from ..data.from_file import load_file
 from ..data.graph_dataset import GraphDataset
+from .sweep import fit_quietly
 from ..nn.backbones import edges_of, evaluation_mode, readout
 from ..nn.pooling import topk_ratio
 from ..nn.pretrained import embed_molecules
@@ -166,9 +167,7 @@ def _without_bonds(data, dataset, seed, epochs, settings):
 
 
 def _gib(data, dataset, seed, epochs, settings, fractions=FRACTIONS):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of a collapse, which is in the row
-        trainer = _trainer(dataset, seed, epochs, settings).fit(data.train, valid=data.valid, progress=False)
+    trainer = fit_quietly(_trainer(dataset, seed, epochs, settings), data.train, data.valid)
     found = trainer.apply(data.test)
     return trainer.spec.outcomes(found.prediction), {
         "config": config_to_dict(trainer.config),

@@ -7,12 +7,12 @@ __all__ = ['VARIANTS', 'METHODS', 'FIRST_SEED', 'LOWER_IS_BETTER', 'recipe_choic
 
 # %% ../../nbs/68_recipe_choice.ipynb #rch00003
 import time
-import warnings
 
 import numpy as np
 
 from ..data.synthetic import colored_motif_dataset
 from .explainers import explanation_data, with_ground_truth
+from .sweep import fit_quietly
 from ..explain.audit import audit, can_be_cut
 from ..explain.metrics import edge_auc
 from ..methods.robust import ROBUST
@@ -42,10 +42,8 @@ def _graphs(dataset, seed, root):
 
 
 def _fitted(data, method, seed, settings):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a collapse is recorded in the row
-        trainer = GIBTrainer(decoupled_config(**VARIANTS[method] | settings, seed=seed))
-        return trainer.fit(data.train, valid=data.valid, progress=False)
+    trainer = GIBTrainer(decoupled_config(**VARIANTS[method] | settings, seed=seed))
+    return fit_quietly(trainer, data.train, data.valid)
 
 # %% ../../nbs/68_recipe_choice.ipynb #rch00013
 def recipe_choice_trial(

@@ -7,7 +7,6 @@ __all__ = ['SurrogateConfig', 'build_surrogate']
 
 # %% ../../nbs/61_surrogates.ipynb #dcfd54dd
 import dataclasses
-import importlib.resources
 import json
 import os
 import pathlib
@@ -26,6 +25,7 @@ from gib_nb.chem.surrogate import (
 )
 from ..data.datasets import read_smiles, read_zinc
 from ..data.splits import interpretation_split
+from ..utils.files import shipped_file
 from ..utils.names import known_name
 
 # %% ../../nbs/61_surrogates.ipynb #700296e4
@@ -130,8 +130,8 @@ def build_surrogate(
     model, scores = _fit_surrogate(values, table, config, progress)
     versions = {package.__name__: package.__version__ for package in (rdkit, np, scipy)}
     details = {"name": name, **scores, "config": dataclasses.asdict(config), "versions": versions}
-    folder = importlib.resources.files("gib_nb").joinpath("assets") if folder is None else folder
-    path = pathlib.Path(str(folder)) / f"surrogate_{name.lower()}.npz"
+    file = f"surrogate_{name.lower()}.npz"
+    path = shipped_file(file) if folder is None else pathlib.Path(folder) / file
     path.parent.mkdir(parents=True, exist_ok=True)
     scratch = path.with_name(f"{path.stem}.part.npz")
     probes = _linear_values(list(map(read_molecule, PROBES)), **model)

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['grid', 'code_version', 'trial_key', 'read_trial', 'finished_tasks', 'run_trials', 'require_success', 'single_thread',
-           'to_dataframe', 'measure_run', 'round_json', 'train_trial', 'sweep']
+           'to_dataframe', 'fit_quietly', 'measure_run', 'round_json', 'train_trial', 'sweep']
 
 # %% ../../nbs/54_sweep.ipynb #0f12fd27
 import ast
@@ -213,6 +213,13 @@ def to_dataframe(
     return pandas.DataFrame(
         [{name: value for name, value in row.items() if not isinstance(value, (list, dict))} for row in rows]
     )
+
+# %% ../../nbs/54_sweep.ipynb #swq00001
+def fit_quietly(trainer, train, valid):  # the same trainer
+    "Fit a `GIBTrainer` without a progress bar and without warnings, for trials whose row records `trainer.collapse`."
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return trainer.fit(train, valid=valid, progress=False)
 
 # %% ../../nbs/54_sweep.ipynb #ef5d67ea
 def measure_run(

@@ -7,8 +7,6 @@ __all__ = ['ELEMENTS', 'CHARGES', 'TOXICOPHORES', 'LESS_CONNECTED', 'METHODS', '
            'groups_of', 'group_aucs', 'toxicophores_trial', 'group_table', 'report']
 
 # %% ../../nbs/65_toxicophores.ipynb #tx000003
-import warnings
-
 import numpy as np
 import torch
 
@@ -16,6 +14,7 @@ from ..chem.smiles import molecule_to_data, read_molecule
 from ..data.download import locate
 from ..data.graph_dataset import GraphDataset, make_dataset
 from ..data.tu import _table
+from .sweep import fit_quietly
 from ..train.recipes import recipe
 from ..train.trainer import GIBTrainer
 
@@ -125,11 +124,8 @@ def toxicophores_trial(
 ) -> dict:  # "groups": group → mean ROC-AUC and number of test mutagens; "empty": fraction of test molecules without a selected atom
     "Train a model to tell mutagens from other molecules, and compare its masks of test mutagens with the toxicophores."
     data = mutagen_dataset(seed, root)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a collapse is recorded in the row
-        name, more = ("robust", {"alpha": 0.3}) if method == LESS_CONNECTED else (method, {})
-        config = recipe(name, seed=seed, **more | settings)
-        trainer = GIBTrainer(config).fit(data.train, valid=data.valid, progress=False)
+    name, more = ("robust", {"alpha": 0.3}) if method == LESS_CONNECTED else (method, {})
+    trainer = fit_quietly(GIBTrainer(recipe(name, seed=seed, **more | settings)), data.train, data.valid)
     found = trainer.apply(data.test)
     masks = [mask.flatten().numpy() for mask in found.node_mask.split([graph.num_nodes for graph in data.test])]
     selected = [mask > trainer.config.threshold for mask in masks]

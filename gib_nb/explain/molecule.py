@@ -11,7 +11,6 @@ __all__ = ['SHIPPED_MODELS', 'DRAWS', 'LARGEST_COMPARED', 'INDENT', 'model_path'
 # %% ../../nbs/48_explain_molecule.ipynb #ae44a3f4
 import dataclasses
 import functools
-import importlib.resources
 import json
 import pathlib
 import re
@@ -22,6 +21,7 @@ from typing import Any
 from fastcore.basics import patch
 
 from ..utils.drawing import Drawing, draw_grid
+from ..utils.files import shipped_file
 from ..utils.text import label_text
 
 # %% ../../nbs/48_explain_molecule.ipynb #2cd6e09b
@@ -31,7 +31,7 @@ _READING = threading.Lock()  # explorers load models in a thread
 
 def model_path(name: str) -> pathlib.Path:
     "The path of the shipped model of a property."
-    return pathlib.Path(str(importlib.resources.files("gib_nb"))) / "assets" / f"model_{name.lower()}.safetensors"
+    return shipped_file(f"model_{name.lower()}.safetensors")
 
 
 @functools.cache

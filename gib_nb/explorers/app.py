@@ -8,7 +8,6 @@ __all__ = ['WELCOME', 'Page', 'PageToken', 'page', 'page_notebook', 'voila_comma
 
 # %% ../../nbs/explorers/app.ipynb #e5951924
 import html
-import importlib.resources
 import importlib.util
 import json
 import os
@@ -25,6 +24,7 @@ from fastcore.basics import patch
 
 from .registry import EXPLORERS, QUESTIONS, TITLES
 from .view import STYLE, source
+from ..utils.files import shipped_file
 
 # %% ../../nbs/explorers/app.ipynb #6a9b5104
 class Page:
@@ -155,7 +155,7 @@ def voila_command(
 
 def voila_environment(environment=os.environ) -> dict:
     "The environment for `voila_command`, in which Voilà finds the package's template."
-    ours = str(importlib.resources.files("gib_nb") / "assets" / "jupyter")
+    ours = str(shipped_file("jupyter"))
     return (
         {"OMP_NUM_THREADS": "1"}
         | dict(environment)

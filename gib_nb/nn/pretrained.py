@@ -7,7 +7,6 @@ __all__ = ['pretrained_path', 'read_pretrained', 'load_pretrained', 'embed_molec
 
 # %% ../../nbs/32_pretrained.ipynb #pre00003
 import functools
-import importlib.resources
 import pathlib
 
 import torch
@@ -17,7 +16,7 @@ from torch_geometric.data import Batch, Data
 from ..chem.smiles import molecule_to_data
 from .backbones import GINE, call_network, edges_of, evaluation_mode, make_backbone, readout
 from .registry import PRETRAINED
-from ..utils.files import load_safetensors
+from ..utils.files import load_safetensors, shipped_file
 from ..utils.names import known_name
 
 # %% ../../nbs/32_pretrained.ipynb #pre00004
@@ -25,7 +24,7 @@ def pretrained_path(
     name: str,  # one of `PRETRAINED`
 ) -> pathlib.Path:
     "Where the weights of an encoder are, inside the package."
-    return pathlib.Path(str(importlib.resources.files("gib_nb"))) / "assets" / f"encoder_{name}.safetensors"
+    return shipped_file(f"encoder_{name}.safetensors")
 
 
 @functools.cache

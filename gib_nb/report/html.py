@@ -5,18 +5,18 @@ become markup. The style is `gib_nb/assets/report.css`, with the colors of `gib_
 """
 
 import html
-import importlib.resources
 import json
 
 from gib_nb.report.figures import ORANGE, THEME, shade
 from gib_nb.utils.drawing import inline_svg
+from gib_nb.utils.files import shipped_file
 
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 DRAW = "const box = document.getElementById('{plot_id}'); gibFigures.draw(Plotly, box, {data: box.data, layout: structuredClone(box.layout)}, TITLE);"
 
 
 def _asset(name: str) -> str:
-    return importlib.resources.files("gib_nb").joinpath("assets", name).read_text(encoding="utf-8")
+    return shipped_file(name).read_text(encoding="utf-8")
 
 
 def figure_js() -> str:
