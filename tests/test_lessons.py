@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from gib_nb.exercises.base import Exercise, exercises_of
+from gib_nb.exercises.base import Exercise, Question, exercises_of, guesses_of
 
 NBS = pathlib.Path(__file__).parents[1] / "nbs"
 LESSONS = sorted((NBS / "lessons").glob("[0-9]*.ipynb"))
@@ -94,6 +94,20 @@ def test_exercises_and_questions_can_be_seen_without_a_kernel(path):
     shown = "".join("".join(output["data"].get("text/html", "")) for output in outputs)
     asked = "\n".join(cells(path, "code"))
     assert shown.count("Not written yet") == asked.count("check(") and shown.count("<details>") >= asked.count("ask(")
+
+
+@pytest.mark.parametrize("path", [*LESSONS, *sorted(NBS.glob("exercises/lesson_*.ipynb"))], ids=lambda path: path.stem)
+def test_stored_questions_are_those_of_today(path):
+    "A reader without a kernel sees each question, and what opens at a click, as the module has them."
+    outputs = [
+        out for cell in json.loads(path.read_text())["cells"] for out in cell.get("outputs", []) if "data" in out
+    ]
+    stored = {"".join(out["data"].get("text/html", "")) for out in outputs}
+    shown = {each for each in stored if re.match(r"<b>.+</b><details>", each)}
+    lesson = int(re.search(r"\d+", path.stem)[0])
+    known = [each for each in exercises_of(lesson).values() if isinstance(each, Question)]
+    assert shown <= {each._repr_html_() for each in (*known, *guesses_of(lesson))}
+    assert len(shown) >= "\n".join(cells(path, "code")).count('ask("')
 
 
 # An old processor: two threads, and none of the wide instructions that torch, MKL and oneDNN choose by themselves. Every sum is then rounded in another way, and a training goes another way.
