@@ -123,10 +123,14 @@ def test_the_classifier_of_a_fraction_is_chosen_on_validation_molecules(short):
     assert all(torch.equal(before[name], value) for name, value in trainer.model.state_dict().items())
     train, valid = (room._embedded(trainer, graphs) for graphs in (data.train, data.valid))
     x, x_valid = (room._cut(trainer, part, 0.3) for part in (train, valid))
-    tuned = room._trained_further(trainer, x, train.y, x_valid, valid.y, "rmse")
+    tuned, by_loss = (room._trained_further(trainer, x, train.y, x_valid, valid.y, name) for name in ("rmse", "loss"))
     rmse = lambda model: float(((trainer.spec.outcomes(model(x_valid))[:, 0] - valid.y.numpy()) ** 2).mean())
     with torch.no_grad():
         assert rmse(tuned.eval()) < rmse(trainer.model.classifier)
+        loss, before_it = (
+            float(trainer.spec.loss(each.eval()(x_valid), valid.y)) for each in (by_loss, trainer.model.classifier)
+        )
+        assert loss < before_it
     other = dataclasses.replace(data, split=data.split | {"test": data.split["test"][:2]})
     np.testing.assert_allclose(fraction_outcomes(trainer, other, "rmse", (0.3,))[0.3], outcomes[0.3][:2], rtol=1e-6)
 

@@ -91,7 +91,7 @@ def bottleneck_cost_trial(
     parts = data.train, data.valid, data.test
     network = _network(parts, f"{_encoder(method)}_sum", seed, epochs)
     gib = _gib(data, method, seed, classification_config(f"{method}+GIB", epochs) | settings)
-    half = fraction_outcomes(gib, data, "accuracy", (0.5,), at_most=True)[0.5].argmax(1)
+    half = fraction_outcomes(gib, data, "loss", (0.5,), at_most=True)[0.5].argmax(1)
     curve = _curves(data, gib, method, seed, epochs)
     scores = (network.score(data.test), gib.score(data.test), float(np.mean(half == data.labels[data.split["test"]])))
     found = gib.apply(data.test)

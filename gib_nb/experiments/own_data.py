@@ -193,7 +193,7 @@ def _curve(trainer, data, dataset, fractions) -> dict:
 def fraction_outcomes(
     trainer: GIBTrainer,  # with classifier="pooled"
     data: GraphDataset,
-    metric: str,  # one of `METRICS`, which chooses the epoch on validation graphs
+    metric: str,  # one of `METRIC_NAMES`, which chooses the epoch on validation graphs
     fractions=FRACTIONS,
     at_most: bool = False,  # round the number of nodes down, as in `topk_ratio`
 ) -> dict:  # fraction → probabilities or values [N, C] of the test graphs
@@ -243,8 +243,10 @@ def _trained_further(trainer, train, y, valid, y_valid, metric, epochs=60, steps
 
     def cost_now():
         with evaluation_mode(classifier), torch.no_grad():
-            outcomes = spec.outcomes(classifier(valid))
-        return cost(metric, metric_value(metric, y_valid.numpy(), outcomes, spec.targets is not None))
+            found = classifier(valid)
+        if metric == "loss":
+            return float(spec.loss(found, y_valid))
+        return cost(metric, metric_value(metric, y_valid.numpy(), spec.outcomes(found), spec.targets is not None))
 
     best, weights = cost_now(), copy.deepcopy(classifier.state_dict())
     optimizer = torch.optim.Adam(classifier.parameters(), 3e-3)
