@@ -6,7 +6,15 @@ import pytest
 import torch
 
 from gib_nb.data.synthetic import colored_motif_dataset, motif_dataset, spurious_motif_dataset
-from gib_nb.experiments.information_term import METHODS, SCORES, effects, graphs_of, information_term_trial, report
+from gib_nb.experiments.information_term import (
+    METHODS,
+    SCORES,
+    effects,
+    effects_figure,
+    graphs_of,
+    information_term_trial,
+    report,
+)
 from gib_nb.train.recipes import recipe
 
 
@@ -78,6 +86,14 @@ def test_effects_are_paired_over_seeds():
     assert found[1.0]["auc"]["difference"] == pytest.approx(0.25) and found[1.0]["auc"]["seeds"] == 2
     assert found[1.0]["auc"]["low"] == pytest.approx(0.25 - 12.706 * 0.05, abs=1e-3)
     assert report(rows).splitlines()[2].split()[:3] == ["motif,", "gib", "1"]
+    assert "motif, gib" in report(rows).splitlines()[-1] and "+0.250 (-0.385 to +0.885)" in report(rows)
+
+
+def test_the_figure_shows_differences_with_their_intervals():
+    rows = [row(0.0, 0, 0.5), row(0.0, 1, 0.6), row(1.0, 0, 0.7), row(1.0, 1, 0.9)]
+    bars = effects_figure(rows).data
+    assert len(bars) == len(SCORES) and {bar.name for bar in bars} == {"GIB"}
+    assert bars[0].y == pytest.approx([0.25]) and bars[0].error_y.array == pytest.approx([12.706 * 0.05], abs=1e-3)
 
 
 @pytest.mark.slow
