@@ -10,18 +10,9 @@ import numpy as np
 import pytest
 
 from gib_nb.explorers import inner_steps
-from gib_nb.explorers.inner_steps import (
-    BANK,
-    BATCH,
-    KEPT,
-    NAMES,
-    SAYS,
-    SOURCES,
-    STEPS,
-    Channel,
-    InnerStepsExplorer,
-    verdict,
-)
+from gib_nb.explorers import inner_steps_sweep as sweep
+from gib_nb.explorers.inner_steps import KEPT, SAYS, InnerStepsExplorer, verdict
+from gib_nb.explorers.inner_steps_sweep import BANK, BATCH, NAMES, SOURCES, STEPS, Channel
 from gib_nb.utils.files import asset_path
 
 MEMORIES = ("batch", "bank")
@@ -112,10 +103,10 @@ def test_the_measured_loop_is_the_inner_loop_of_the_package():
     source, generator = SOURCES["gauss5"], torch.Generator().manual_seed(4)
     x, y = source.pairs(source.draw(BANK, generator), source.start)
     bank = MemoryBank.of(x, y)
-    new = bank.standardize(*source.pairs(source.draw(inner_steps.NEW, generator), source.start))
-    critic = StatisticsNetwork(5, 5, inner_steps.HIDDEN, generator)
+    new = bank.standardize(*source.pairs(source.draw(sweep.NEW, generator), source.start))
+    critic = StatisticsNetwork(5, 5, sweep.HIDDEN, generator)
     InnerLoop(critic, 30, batch_size=BATCH, generator=generator).run(bank)
-    *_, (step, measure) = inner_steps.inner_loop("gauss5", "bank", 30, 4)
+    *_, (step, measure) = sweep.inner_loop("gauss5", "bank", 30, 4)
     assert step == 30
     assert measure() == pytest.approx(
         (held_out_value(critic, *bank.standardize(x, y))[0], held_out_value(critic, *new, shifts=16)[0]), abs=1e-4
@@ -124,20 +115,18 @@ def test_the_measured_loop_is_the_inner_loop_of_the_package():
 
 @pytest.mark.parametrize("T", STEPS)
 def test_measured_steps(T):
-    steps = inner_steps.measured_steps(T)
+    steps = sweep.measured_steps(T)
     assert steps == sorted(set(steps)) and steps[0] == 1 and steps[-1] == T and len(steps) <= 20
 
 
 def test_a_reset_forgets_and_a_warm_start_does_not():
-    values = {
-        reset: inner_steps.drift_trial("gauss5", "bank", reset, 5, 0, steps=10)["held_out"] for reset in (True, False)
-    }
+    values = {reset: sweep.drift_trial("gauss5", "bank", reset, 5, 0, steps=10)["held_out"] for reset in (True, False)}
     assert max(values[True]) < 0.1 < 0.2 < min(values[False][5:])
 
 
 def test_the_exact_descent_ends_at_the_exact_optimum():
     for name in ("sign", "gauss5", "gauss16"):
-        path = inner_steps.descent(name, None, 150)
+        path = sweep.descent(name, None, 150)
         assert path[-1] == pytest.approx(SOURCES[name].end, rel=0.02)
 
 
@@ -146,11 +135,11 @@ def test_cells_leave_threads_and_random_state_alone():
 
     torch.manual_seed(5)
     before, threads = torch.get_rng_state(), torch.get_num_threads()
-    first = inner_steps.descent_trial("sign", "batch", True, 2, 0, steps=3)
+    first = sweep.descent_trial("sign", "batch", True, 2, 0, steps=3)
     assert (
         first
-        == inner_steps.descent_trial("sign", "batch", True, 2, 0, steps=3)
-        != inner_steps.descent_trial("sign", "batch", True, 2, 1, steps=3)
+        == sweep.descent_trial("sign", "batch", True, 2, 0, steps=3)
+        != sweep.descent_trial("sign", "batch", True, 2, 1, steps=3)
     )
     assert (torch.get_rng_state() == before).all() and torch.get_num_threads() == threads
 
@@ -173,7 +162,7 @@ def test_the_sweep_is_complete_and_small(explorer):
         for memory in MEMORIES:
             for T in STEPS:
                 curve = found["curves"][f"{memory} {T}"]
-                assert curve["step"] == inner_steps.measured_steps(T)
+                assert curve["step"] == sweep.measured_steps(T)
                 assert all(
                     len(line) == len(curve["step"]) for part in ("in_sample", "held_out") for line in curve[part]
                 )
@@ -191,21 +180,20 @@ def test_the_sweep_is_complete_and_small(explorer):
 @pytest.mark.slow
 def test_a_rebuilt_part_equals_the_shipped_one(explorer):
     for source, memory in (("gauss5", "batch"), ("graphs", "bank")):
-        rows = [inner_steps.curve_trial(source, memory, 10, seed) for seed in explorer.data["config"]["curve_seeds"]]
-        shipped, again = explorer.data["sources"][source]["curves"][f"{memory} 10"], inner_steps.means(rows)
+        rows = [sweep.curve_trial(source, memory, 10, seed) for seed in explorer.data["config"]["curve_seeds"]]
+        shipped, again = explorer.data["sources"][source]["curves"][f"{memory} 10"], sweep.means(rows)
         for part in ("in_sample", "held_out"):
             assert np.array(again[part]) == pytest.approx(np.array(shipped[part]), abs=0.003)
     noise = [
-        inner_steps.descent_trial("gauss16", "bank", True, 2, seed)["noise"]
-        for seed in explorer.data["config"]["seeds"]
+        sweep.descent_trial("gauss16", "bank", True, 2, seed)["noise"] for seed in explorer.data["config"]["seeds"]
     ]
     assert noise == pytest.approx(explorer.data["sources"]["gauss16"]["outcomes"]["bank 2 True"]["noise"], rel=0.03)
 
 
 @pytest.mark.slow
 def test_the_small_sweep_has_the_shape_of_the_shipped_one(explorer, monkeypatch):
-    monkeypatch.setattr(inner_steps, "BANK", 300)
-    monkeypatch.setattr(inner_steps, "NEW", 300)
+    monkeypatch.setattr(sweep, "BANK", 300)
+    monkeypatch.setattr(sweep, "NEW", 300)
     small = InnerStepsExplorer.build(small=True, progress=False)
     assert (
         small.keys() == explorer.data.keys() - {"environment"}
@@ -217,7 +205,7 @@ def test_the_small_sweep_has_the_shape_of_the_shipped_one(explorer, monkeypatch)
         for part in ("curves", "drifts", "outcomes"):
             assert found[part].keys() < shipped[part].keys()
             assert all(row.keys() == shipped[part][key].keys() for key, row in found[part].items())
-    again = inner_steps.build_sweep((1, 5), (0,), (0,), ("sign",), progress=False, outer=10, drifting=3)
+    again = sweep.build_sweep((1, 5), (0,), (0,), ("sign",), progress=False, outer=10, drifting=3)
     assert again["sources"]["sign"] == small["sources"]["sign"]  # by seed
 
 
@@ -226,12 +214,12 @@ def test_a_failed_cell_stops_the_build(monkeypatch):
     def broken(path):
         raise FloatingPointError("no longer finite")
 
-    monkeypatch.setattr(inner_steps, "settled", broken)
+    monkeypatch.setattr(sweep, "settled", broken)
     with (
         pytest.warns(UserWarning, match="trials failed"),
         pytest.raises(RuntimeError, match="expected all trials to succeed .got FloatingPointError: no longer finite"),
     ):
-        inner_steps.build_sweep((1,), (0,), (0,), ("sign",), progress=False, drifting=2)
+        sweep.build_sweep((1,), (0,), (0,), ("sign",), progress=False, drifting=2)
 
 
 # ---- what the texts say
@@ -417,7 +405,7 @@ def test_a_live_loop_streams_its_curve_and_takes_a_new_seed(explorer, monkeypatc
     in_sample, held_out = (explorer.live.figure.data[i].y for i in (1, 3))
     assert len(in_sample) == len(held_out) == 20 and in_sample[-1] > in_sample[0]
     with inner_steps.single_thread():
-        *_, (_, measure) = inner_steps.inner_loop("gauss5", "batch", 20, 100)
+        *_, (_, measure) = sweep.inner_loop("gauss5", "batch", 20, 100)
     assert (in_sample[-1], held_out[-1]) == pytest.approx(measure(), rel=0.01, abs=0.002)
     assert f"in-sample {in_sample[-1]:.2f}" in explorer.live.text and "exact 1.01" in explorer.live.text
     assert explorer.next_seed == 101

@@ -176,7 +176,8 @@ def house_colors(png):
         path
         for path in NOTEBOOKS
         if path.parent.name == "explorers"
-        and path.stem not in ("app", "beta_sweep", "stability_sweep", "case_study_numpy")
+        and not path.stem.endswith("_sweep")
+        and path.stem not in ("app", "case_study_numpy")
     ],
     ids=lambda path: path.stem,
 )
