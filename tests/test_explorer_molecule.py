@@ -13,7 +13,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import gib_nb.explorers.molecule as room
+import gib_nb.explorers.molecule_models as models
 import gib_nb.train.trainer  # the models load at once, not on a thread
 from gib_nb.chem.builtin import builtin_molecules
 from gib_nb.chem.fragments import cut_fragment
@@ -53,18 +53,18 @@ def test_figures_of_the_build_are_those_of_the_files():
     from gib_nb.train.config import flat_settings
 
     asset = MoleculeExplorer().data
-    assert asset["settings"] == room.SETTINGS
+    assert asset["settings"] == models.SETTINGS
     for name in PROPERTIES:
         record, settings = shipped_model(name).record, flat_settings(shipped_model(name).config)
         assert asset["models"][name] == {key: record[key] for key in asset["models"][name]}
         assert (
-            all(settings[key] == value for key, value in room.SETTINGS.items())
+            all(settings[key] == value for key, value in models.SETTINGS.items())
             and str(settings["seed"]) == record["seed"]
         )
 
 
 def test_files_are_small():
-    assert sum(room.model_path(name).stat().st_size for name in PROPERTIES) < 500_000
+    assert sum(models.model_path(name).stat().st_size for name in PROPERTIES) < 500_000
 
 
 def test_every_weight_is_finite():
@@ -79,7 +79,7 @@ def test_half_precision_changes_little(tmp_path):
     )
     with pytest.warns(UserWarning):  # a model of three epochs is collapsed
         trainer.fit(graphs[:40], valid=graphs[40:], progress=False)
-    room.write_model(tmp_path / "model.safetensors", trainer, {"note": 1})
+    models.write_model(tmp_path / "model.safetensors", trainer, {"note": 1})
     again = gib_nb.train.trainer.GIBTrainer.from_file(tmp_path / "model.safetensors")
     assert np.allclose(again.predict(graphs), trainer.predict(graphs), atol=1e-2 * trainer.spec.y_std)
     assert again.record["note"] == 1 and again.config == trainer.config and not again.model.training
@@ -87,7 +87,7 @@ def test_half_precision_changes_little(tmp_path):
 
 def test_foreign_files(tmp_path):
     (tmp_path / "text").write_text("no model")
-    (tmp_path / "half").write_bytes(room.model_path("QED").read_bytes()[:3000])
+    (tmp_path / "half").write_bytes(models.model_path("QED").read_bytes()[:3000])
     (tmp_path / "other").write_bytes(gib_nb.utils.files.save_safetensors({"a": torch.zeros(2)}, {"config": {}}))
     for name in ("text", "half", "other"):
         with pytest.raises(ValueError, match="expected"):
@@ -98,8 +98,8 @@ def test_foreign_files(tmp_path):
 
 @pytest.mark.slow
 def test_models_agree_with_their_records_on_new_molecules(data_root):
-    smiles = room.candidate_molecules("HLM", data_root, random=1500, published=400, seed=99)
-    data = room.level_dataset("HLM", smiles, 400)
+    smiles = models.candidate_molecules("HLM", data_root, random=1500, published=400, seed=99)
+    data = models.level_dataset("HLM", smiles, 400)
     trainer = shipped_model("HLM")
     assert abs(trainer.score(data.graphs) - trainer.record["predictions"]["model"]["r2"]) < 0.15
 
@@ -110,20 +110,20 @@ def test_models_agree_with_their_records_on_new_molecules(data_root):
 @given(st.lists(st.floats(-5, 5), min_size=2, max_size=200), st.integers(1, 100))
 @settings(max_examples=60, deadline=None)
 def test_level_choice(values, number):
-    chosen = room.level_choice(values, number)
+    chosen = models.level_choice(values, number)
     assert len(chosen) == min(number, len(values)) == len(set(chosen)) and (np.diff(chosen) > 0).all()
 
 
 def test_level_choice_prefers_scarce_values():
     values = np.concatenate([np.linspace(0, 0.1, 900), np.linspace(0.5, 1, 100)])
-    assert (values[room.level_choice(values, 200)] > 0.5 - 1e-9).sum() >= 99
+    assert (values[models.level_choice(values, 200)] > 0.5 - 1e-9).sum() >= 99
 
 
 def test_random_piece_is_connected():
     graph, generator = molecule_to_data(EXAMPLES["haloperidol"]), np.random.default_rng(0)
     edges = {tuple(edge) for edge in graph.edge_index.T.tolist()}
     for size in (1, 5, 12, 26, 40):
-        piece = room.random_connected_subset(graph, size, generator)
+        piece = models.random_connected_subset(graph, size, generator)
         reached = {piece[0]}
         for _ in piece:
             reached |= {j for i in reached for j in piece if (i, j) in edges}
@@ -132,7 +132,7 @@ def test_random_piece_is_connected():
 
 def test_random_piece_of_a_salt_ends_with_its_component():
     graph = molecule_to_data("[Na+].CC(=O)[O-]")
-    assert {len(room.random_connected_subset(graph, 5, np.random.default_rng(seed))) for seed in range(12)} == {1, 4}
+    assert {len(models.random_connected_subset(graph, 5, np.random.default_rng(seed))) for seed in range(12)} == {1, 4}
 
 
 @pytest.mark.slow
@@ -143,10 +143,10 @@ def test_small_build_repeats(tmp_path):
     assert trainer.record["predictions"] == record["predictions"] and [path.name for path in tmp_path.iterdir()] == [
         "model_hlm.safetensors"
     ]
-    before = {name: room.model_path(name).read_bytes() for name in PROPERTIES}
+    before = {name: models.model_path(name).read_bytes() for name in PROPERTIES}
     again = MoleculeExplorer.build(small=True, progress=False)
     assert json.dumps(again, allow_nan=False) == json.dumps(first)
-    assert {name: room.model_path(name).read_bytes() for name in PROPERTIES} == before
+    assert {name: models.model_path(name).read_bytes() for name in PROPERTIES} == before
 
 
 # --- what is shown --------------------------------------------------------------------------------------------------------------------------------------------

@@ -177,7 +177,7 @@ def house_colors(png):
         for path in NOTEBOOKS
         if path.parent.name == "explorers"
         and not path.stem.endswith("_sweep")
-        and path.stem not in ("app", "case_study_numpy")
+        and path.stem not in ("app", "case_study_numpy", "molecule_models")
     ],
     ids=lambda path: path.stem,
 )
