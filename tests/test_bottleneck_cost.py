@@ -7,6 +7,7 @@ from gib_nb import motif_dataset
 from gib_nb.experiments import bottleneck_cost as room
 from gib_nb.experiments.bottleneck_cost import METHODS, RANKINGS, SCORES, bottleneck_cost_trial, cost, curve, report
 from gib_nb.nn.pooling import random_subgraph, top_subgraph
+from gib_nb.utils.migrate import migrate
 
 
 @pytest.fixture
@@ -45,7 +46,7 @@ def test_the_first_backbone_measures_all_curves(folds):
     assert list(found["scores"]) == list(SCORES) and list(found["curve"]) == list(RANKINGS)
     assert found["scores"]["GIB, half of the graph"] == found["curve"]["GIB"]["0.5"]
     assert found["scores"]["random half of the graph"] == found["curve"]["random"]["0.5"]
-    assert all(0 <= value <= 1 for value in found["scores"].values())
+    assert all(0 <= value <= 1 for value in found["scores"].values()) and migrate(found) == found
     made = [row(fold) | found | {"fold": fold} for fold in (0, 1)]
     assert curve(made)["degree"][1.0] == [found["scores"]["network"]] * 2
     assert "d, fraction of the nodes" in report(made) and "d, random half of the graph" in report(made)

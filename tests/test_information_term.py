@@ -16,6 +16,7 @@ from gib_nb.experiments.information_term import (
     report,
 )
 from gib_nb.train.recipes import recipe
+from gib_nb.utils.migrate import migrate
 
 
 def on_ladders(graphs):
@@ -102,4 +103,4 @@ def test_the_weight_multiplies_the_beta_of_the_recipe(method):
     small = dict(size=60, epochs=12, hidden_channels=8)
     found = information_term_trial("colored motif", method, 10.0, **small)
     assert found["beta"] == pytest.approx(10 * recipe(method).beta) and found["scores"].keys() == SCORES.keys()
-    assert 0 <= found["scores"]["kept"] <= 1
+    assert 0 <= found["scores"]["mean_mask"] <= 1 and migrate(found) == found

@@ -14,6 +14,7 @@ from gib_nb.experiments.toxicophores import (
     mutagens,
     report,
 )
+from gib_nb.utils.migrate import migrate
 
 
 @pytest.mark.parametrize("smiles", ["CCO", "C[N+](=O)[O-]", "c1ccccc1N", "C#N", "[Na+].[Cl-]", "CS(=O)(=O)C"])
@@ -44,8 +45,8 @@ def test_molecules_of_all_seeds_are_pooled():
         "method": "robust",
         "groups": {"nitro": {"auc": auc, "molecules": molecules}},
         "accuracy": 0.8,
-        "empty": 0,
-        "kept": 0.3,
+        "empty_fraction": 0,
+        "selected_fraction": 0.3,
     }
     rows = [row(1.0, 3), row(0.6, 1)]
     assert group_table(rows, "robust") == {"nitro": (pytest.approx(0.9), 4)}
@@ -65,4 +66,5 @@ def test_one_trial_on_a_few_molecules(monkeypatch, method):
     monkeypatch.setattr(toxicophores, "mutagens", lambda root: (smiles, labels))
     row = toxicophores.toxicophores_trial(method=method, epochs=9, hidden_channels=8, max_restarts=0)
     assert set(row["groups"]) == {"nitro"} and 0 <= row["groups"]["nitro"]["auc"] <= 1
-    assert 0 <= row["empty"] <= 1 and 0 <= row["kept"] <= 1
+    assert 0 <= row["empty_fraction"] <= 1 and 0 <= row["selected_fraction"] <= 1
+    assert migrate(row) == row

@@ -75,7 +75,12 @@ def graphs_of(
 METHODS = ["gib", "two_stage", "vgib", "gsat", "pgib"]
 WEIGHTS = (0.0, 0.1, 1.0, 10.0)  # times the β of the recipe
 VARIED = {"weight": list(WEIGHTS)}
-SCORES = {"auc": "edge ROC-AUC", "accuracy": "accuracy", "shifted": "accuracy in the second test", "kept": "mean mask"}
+SCORES = {
+    "auc": "edge ROC-AUC",
+    "accuracy": "accuracy",
+    "shifted": "accuracy in the second test",
+    "mean_mask": "mean mask",
+}
 
 # %% ../../nbs/67_information_term.ipynb #ter00009
 def information_term_trial(
@@ -96,13 +101,13 @@ def information_term_trial(
         "auc": edge_auc(shown, trainer.iter_explain(shown)),
         "accuracy": trainer.score(graphs.test),
         "shifted": trainer.score(graphs.shifted),
-        "kept": _kept(trainer, graphs.test),
+        "mean_mask": _mean_mask(trainer, graphs.test),
     }
     seconds = time.process_time() - start
     return {"scores": scores, "beta": beta, "collapse": trainer.collapse, "cpu_seconds": seconds}
 
 
-def _kept(trainer, graphs) -> float:
+def _mean_mask(trainer, graphs) -> float:
     "Mean probability of nodes, or of edges, of being in the subgraph."
     on_edges = isinstance(trainer.config.mask, EdgeMask)
     masks = [each.edge_mask if on_edges else each.node_mask for each in trainer.iter_explain(graphs)]

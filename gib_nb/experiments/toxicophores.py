@@ -121,7 +121,7 @@ def toxicophores_trial(
     seed: int = 0,  # of split and weights
     root=None,  # folder with published data
     **settings,  # of the recipe
-) -> dict:  # "groups": group → mean ROC-AUC and number of test mutagens; "empty": fraction of test molecules without a selected atom
+) -> dict:  # "groups": group → mean ROC-AUC and number of test mutagens; "empty_fraction": of test molecules without a selected atom
     "Train a model to tell mutagens from other molecules, and compare its masks of test mutagens with the toxicophores."
     data = mutagen_dataset(seed, root)
     name, more = ("robust", {"alpha": 0.3}) if method == LESS_CONNECTED else (method, {})
@@ -133,8 +133,8 @@ def toxicophores_trial(
     aucs = group_aucs(*zip(*mutagenic))
     return {
         "groups": {name: {"auc": float(np.mean(each)), "molecules": len(each)} for name, each in aucs.items() if each},
-        "empty": float(np.mean([not mask.any() for mask in selected])),
-        "kept": float(np.mean([mask.mean() for mask in selected])),
+        "empty_fraction": float(np.mean([not mask.any() for mask in selected])),
+        "selected_fraction": float(np.mean([mask.mean() for mask in selected])),
         "accuracy": trainer.score(data.test),
         "collapse": trainer.collapse,
     }
@@ -168,7 +168,7 @@ def report(
         lines.append(
             [name, *cells, str(max((table[name][1] for table in tables.values() if name in table), default=0))]
         )
-    for score in ("accuracy", "empty", "kept"):
+    for score in ("accuracy", "empty_fraction", "selected_fraction"):
         values = [[row[score] for row in rows if row["method"] == method] for method in methods]
-        lines.append([score, *map(mean_text, values), ""])
+        lines.append([score.replace("_", " "), *map(mean_text, values), ""])
     return align(lines)
