@@ -1258,6 +1258,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                  'gib_nb/experiments/bottleneck_cost.py'),
                                                     'gib_nb.experiments.bottleneck_cost.curve': ( 'bottleneck_cost.html#curve',
                                                                                                   'gib_nb/experiments/bottleneck_cost.py'),
+                                                    'gib_nb.experiments.bottleneck_cost.curves_figure': ( 'bottleneck_cost.html#curves_figure',
+                                                                                                          'gib_nb/experiments/bottleneck_cost.py'),
                                                     'gib_nb.experiments.bottleneck_cost.report': ( 'bottleneck_cost.html#report',
                                                                                                    'gib_nb/experiments/bottleneck_cost.py')},
             'gib_nb.experiments.cheats': { 'gib_nb.experiments.cheats.Cheat': ('cheats.html#cheat', 'gib_nb/experiments/cheats.py'),

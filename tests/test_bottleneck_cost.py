@@ -5,7 +5,17 @@ import torch
 
 from gib_nb import motif_dataset
 from gib_nb.experiments import bottleneck_cost as room
-from gib_nb.experiments.bottleneck_cost import METHODS, RANKINGS, SCORES, bottleneck_cost_trial, cost, curve, report
+from gib_nb.experiments.bottleneck_cost import (
+    FRACTIONS,
+    METHODS,
+    RANKINGS,
+    SCORES,
+    bottleneck_cost_trial,
+    cost,
+    curve,
+    curves_figure,
+    report,
+)
 from gib_nb.nn.pooling import random_subgraph, top_subgraph
 from gib_nb.utils.migrate import migrate
 
@@ -49,6 +59,8 @@ def test_the_first_backbone_measures_all_curves(folds):
     assert all(0 <= value <= 1 for value in found["scores"].values()) and migrate(found) == found
     made = [row(fold) | found | {"fold": fold} for fold in (0, 1)]
     assert curve(made)["degree"][1.0] == [found["scores"]["network"]] * 2
+    (*_, line) = curves_figure(made).data
+    assert line.name == "random" and list(line.x) == [*FRACTIONS, 1.0] and line.y[-1] == found["scores"]["network"]
     assert "d, fraction of the nodes" in report(made) and "d, random half of the graph" in report(made)
 
 
