@@ -3061,6 +3061,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                        'gib_nb.report.figures.graph_svg': ('figures.html#graph_svg', 'gib_nb/report/figures.py'),
                                        'gib_nb.report.figures.history_figure': ('figures.html#history_figure', 'gib_nb/report/figures.py'),
                                        'gib_nb.report.figures.luminance': ('figures.html#luminance', 'gib_nb/report/figures.py'),
+                                       'gib_nb.report.figures.panels_figure': ('figures.html#panels_figure', 'gib_nb/report/figures.py'),
                                        'gib_nb.report.figures.probability_figure': ( 'figures.html#probability_figure',
                                                                                      'gib_nb/report/figures.py'),
                                        'gib_nb.report.figures.shade': ('figures.html#shade', 'gib_nb/report/figures.py'),

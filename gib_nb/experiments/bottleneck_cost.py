@@ -21,7 +21,7 @@ from .own_data import fraction_outcomes, interval
 from .sweep import fit_quietly
 from ..explain.attention import TopKAttentionExplainer
 from ..nn.pooling import AttentionPool, random_subgraph, top_subgraph
-from ..report.figures import COLORWAY
+from ..report.figures import panels_figure
 from ..report.tables import align, mean_text
 from ..train.classifier_trainer import ClassifierTrainer
 from ..train.recipes import recipe
@@ -185,7 +185,6 @@ def curves_figure(
 ):  # plotly figure
     "Mean accuracy against the fraction of the nodes for each data set and ranking, with standard errors over the trials."
     import pandas as pd
-    import plotly.express as px
 
     found = []
     for dataset in dict.fromkeys(row["dataset"] for row in rows):
@@ -195,18 +194,6 @@ def curves_figure(
                     place = {"dataset": dataset, "ranking": ranking, "fraction of the nodes": fraction}
                     error = float(np.std(values, ddof=1) / len(values) ** 0.5) if len(values) > 1 else None
                     found.append(place | {"accuracy": float(np.mean(values)), "error": error})
-    shown = px.line(
-        pd.DataFrame(found),
-        x="fraction of the nodes",
-        y="accuracy",
-        error_y="error",
-        color="ranking",
-        facet_col="dataset",
-        markers=True,
-        color_discrete_sequence=COLORWAY,
-        template="simple_white",
-        height=330,
-        width=1000,
-    )
-    shown.for_each_annotation(lambda note: note.update(text=note.text.split("=")[-1]))
+    places = dict(x="fraction of the nodes", y="accuracy", error_y="error", color="ranking", facet_col="dataset")
+    shown = panels_figure("line", pd.DataFrame(found), **places, markers=True, height=330, width=1000)
     return shown.update_yaxes(matches=None, showticklabels=True)

@@ -20,7 +20,7 @@ from .explainers import with_ground_truth
 from .own_data import interval
 from .sweep import fit_quietly
 from ..explain.metrics import edge_auc
-from ..report.figures import COLORWAY
+from ..report.figures import panels_figure
 from ..report.tables import align, mean_text
 from ..train.parts import EdgeMask
 from ..train.recipes import TITLES, recipe
@@ -161,7 +161,6 @@ def effects_figure(
 ):  # plotly figure
     "What each weight changes compared with β = 0, with 95% intervals over seeds."
     import pandas as pd
-    import plotly.express as px
 
     found = [
         dict(dataset=dataset, method=TITLES[method], weight=f"{weight:g} β", score=SCORES[name], **each)
@@ -173,16 +172,6 @@ def effects_figure(
     above, below = table.high - table.difference, table.difference - table.low
     places = dict(x="weight", y="difference", color="method", facet_row="score", facet_col="dataset", barmode="group")
     order = {"score": list(SCORES.values()), "dataset": list(_SETS), "method": [TITLES[name] for name in METHODS]}
-    shown = px.bar(
-        table,
-        **places,
-        error_y=above,
-        error_y_minus=below,
-        category_orders=order,
-        color_discrete_sequence=COLORWAY,
-        template="simple_white",
-        height=760,
-        width=1000,
-    )
-    shown.for_each_annotation(lambda note: note.update(text=note.text.split("=")[-1]))
+    errors = dict(error_y=above, error_y_minus=below)
+    shown = panels_figure("bar", table, **places, **errors, category_orders=order, height=760, width=1000)
     return shown.update_yaxes(title="").update_xaxes(title="")

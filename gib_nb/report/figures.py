@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['BLUE', 'ORANGE', 'GREEN', 'RED', 'PURPLE', 'SKY', 'GRAY', 'BLACK', 'THEME', 'AXIS', 'COLORWAY', 'TITLE', 'shade',
            'luminance', 'cell_style', 'graph_layout', 'draw_graph', 'graph_svg', 'figure', 'vertical_line',
-           'sweep_figure', 'history_figure', 'probability_figure']
+           'sweep_figure', 'panels_figure', 'history_figure', 'probability_figure']
 
 # %% ../../nbs/53_figures.ipynb #625f717e
 import html
@@ -296,6 +296,18 @@ def sweep_figure(
             )
         )
     return figure(traces, x, y, height=300, width=560, showlegend=by is not None)
+
+# %% ../../nbs/53_figures.ipynb #fac00002
+def panels_figure(
+    kind: str,  # a function of plotly express, such as "line" or "bar"
+    table,  # pandas DataFrame with a row for each point
+    **settings,  # of that function, such as x, y, color, facet_col, and facet_row
+):  # plotly figure
+    "A panel for each value of the columns `facet_col` and `facet_row`, with that value above or beside it."
+    import plotly.express as px
+
+    shown = getattr(px, kind)(table, color_discrete_sequence=COLORWAY, template="simple_white", **settings)
+    return shown.for_each_annotation(lambda note: note.update(text=note.text.split("=")[-1]))
 
 # %% ../../nbs/53_figures.ipynb #a1f0c302
 _CURVES = (  # axis, name, where it is recorded, column there, color, dash
