@@ -860,7 +860,9 @@ def test_a_file_appears_when_it_is_complete(model, tmp_path, monkeypatch):
         ("a.smi", "\n\n", 1, "which is empty|got none in 2 lines: 2 empty"),
         ("a.smi", "", 1, "which is empty"),
         ("a.csv", "smiles,y\n", 1, "only the names of its columns"),
-        ("a.sdf", "CCO", 1, "expected a file ending in .smi, .*got .*a.sdf"),
+        ("a.mol2", "CCO", 1, "expected a file ending in .smi, .*.sdf.*got .*a.mol2"),
+        ("a.sdf", "CCO", 1, "at least one molecule .*expected a record that RDKit accepts"),
+        ("a.sdf", "", 1, "at least one"),
         ("a.mol", "CCO", 1, "expected a file ending in"),
         ("CCO", "C", 1, "expected a file ending in"),
         ("a.xlsx", "C", 1, "expected a file ending in"),
@@ -899,7 +901,7 @@ def test_smiles_column_of_a_file(model, tmp_path, capsys):
 
 def test_a_file_is_refused_before_a_model_is_trained(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(explain, "shipped_model", lambda *names: pytest.fail("read for nothing"))
-    for name, text in (("a.csv", "x,y\n1,2\n"), ("a.smi", ""), ("a.sdf", "C")):
+    for name, text in (("a.csv", "x,y\n1,2\n"), ("a.smi", ""), ("a.mol2", "C"), ("a.sdf", ""), ("a.parquet", "C")):
         (tmp_path / name).write_text(text)
         assert main(["explain", str(tmp_path / name)]) == 1 and capsys.readouterr().out == ""
 

@@ -9,8 +9,9 @@ import warnings
 
 import pytest
 
+from gib_nb.cli import main
 from gib_nb.data.datasets import molecule_dataset
-from gib_nb.data.records import FILES, numbered_smiles, smiles_column, smiles_lines
+from gib_nb.data.records import FILES, numbered_molecules, numbered_smiles, smiles_column, smiles_lines
 from gib_nb.experiments.screening import explain_lines, screen
 from gib_nb.train.trainer import GIBTrainer
 
@@ -222,7 +223,7 @@ def test_screening_by_column_and_parts(model, tmp_path):
     with pytest.raises(ValueError, match="ligand and drug may be it"):
         screen(source, out, model, progress=False)
     assert screen(source, out, model, size=2, progress=False, column="drug") == {"lines": 4, "explained": 3}
-    rows = pyarrow.parquet.read_table(out).to_pylist()
+    rows = pyarrow.parquet.read_table(out).to_dict("records")
     assert [(row["line"], row["smiles"]) for row in rows] == [(2, "c1ccccc1O"), (3, "CCO"), (4, "C1CC"), (5, "CC")]
     from gib_nb.experiments.screening import _screening_key
 
@@ -239,7 +240,7 @@ def test_a_list_of_endings():
 @pytest.mark.slow
 def test_a_row_for_every_line_with_what_was_found_or_the_reason(model, source, tmp_path):
     assert screen(source, tmp_path / "out.parquet", model, size=7, progress=False) == {"lines": 30, "explained": 18}
-    rows = pyarrow.parquet.read_table(tmp_path / "out.parquet").to_pylist()
+    rows = pyarrow.parquet.read_table(tmp_path / "out.parquet").to_dict("records")
     assert [row["line"] for row in rows] == list(range(1, 31)) and [row["smiles"] for row in rows] == [
         line.split()[0] if line else "" for line in LINES
     ]
@@ -352,7 +353,7 @@ def test_lines_are_read_as_they_are_needed(model, tmp_path, monkeypatch):
             seen.append(taken[0])
             yield task(*positional, **named)
 
-    monkeypatch.setattr(screening, "numbered_smiles", counted)
+    monkeypatch.setattr(screening, "numbered_molecules", counted)
     monkeypatch.setattr(screening, "finished_tasks", watched)
     screen(source, tmp_path / "out.parquet", model, size=50, progress=False)
     assert seen == [50, 100, 150, 200, 250, 300, 350, 400]
@@ -395,6 +396,49 @@ def test_from_the_shell(model, source, tmp_path, capsys):
     )
     assert len(pandas.read_parquet(tmp_path / "out.parquet")) == 30
     assert cli.main(["explain", "CCO", "--out", "x.parquet"]) == 2 and ".csv, .html, or .svg" in capsys.readouterr().err
+
+
+@pytest.fixture
+def sdf(tmp_path):
+    "Two molecules, and between them a record that RDKit refuses."
+    from rdkit import Chem
+
+    good = [Chem.MolToMolBlock(Chem.MolFromSmiles(smiles)) + "$$$$\n" for smiles in ("CCO", "c1ccccc1O")]
+    path = tmp_path / "some.sdf"
+    path.write_text(good[0] + "broken\n\n\n  1  0  0\n$$$$\n" + good[1])
+    return path
+
+
+def test_records_of_an_sdf_are_explained_or_say_why_not(model, sdf, tmp_path):
+    assert [(line, str(found)) for line, found in numbered_molecules(sdf)] == [
+        (1, "CCO"),
+        (2, "broken"),
+        (3, "Oc1ccccc1"),
+    ]
+    assert screen(sdf, tmp_path / "found.parquet", model, progress=False) == {"lines": 3, "explained": 2}
+    rows = pandas.read_parquet(tmp_path / "found.parquet").to_dict("records")
+    assert [row["line"] for row in rows] == [1, 2, 3] and rows[1]["smiles"] == "broken"
+    assert [pandas.isna(row["reason"]) for row in rows] == [True, False, True] and "RDKit accepts" in rows[1]["reason"]
+
+
+def test_a_parquet_table_is_explained_as_a_csv(model, tmp_path, capsys):
+    table = pandas.DataFrame({"name": ["a", "b"], "smiles": ["CCO", "C1CC"]})
+    table.to_csv(tmp_path / "some.csv", index=False)
+    table.to_parquet(tmp_path / "some.parquet")
+    model.save(tmp_path / "run")
+    read = lambda name: [list(record) for record in numbered_molecules(tmp_path / name)]
+    assert [smiles for _, smiles in read("some.parquet")] == [smiles for _, smiles in read("some.csv")]
+    for name in ("some.csv", "some.parquet"):
+        assert main(["explain", str(tmp_path / name), "--out", str(tmp_path / f"{name}.html")]) == 0
+    pages = [(tmp_path / f"some.{ending}.html").read_text() for ending in ("csv", "parquet")]
+    assert pages[0].count("<svg") == pages[1].count("<svg") == 1
+
+
+def test_an_sdf_for_a_predictor(sdf, tmp_path, capsys):
+    (tmp_path / "oxygens.py").write_text("def count(smiles):\n    return [text.count('O') for text in smiles]\n")
+    assert main(["explain", str(sdf), "--predictor", f"{tmp_path}/oxygens.py:count", "--goal", "high"]) == 0
+    rows = list(csv.DictReader(capsys.readouterr().out.splitlines()))
+    assert [row["line"] for row in rows if row["reason"]] == ["2"] and {row["line"] for row in rows} == {"1", "2", "3"}
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ from gib_nb.cli.common import (
     workers,
 )
 from gib_nb.cli.explain_graphs import explain_graphs, holds_graphs
-from gib_nb.data.records import FILES, numbered_smiles, smiles_column
+from gib_nb.data.records import FILES, MOLECULE_FILES, numbered_molecules, smiles_column
 from gib_nb.experiments.screening import explain_records
 from gib_nb.explain.molecule import SHIPPED_MODELS, explain_smiles, load_run, oracle_for_dataset, shipped_model
 from gib_nb.report.evaluate import COLUMNS
@@ -27,8 +27,9 @@ from gib_nb.report.run import all_warnings
 
 EPILOG = (
     """A file is a list of SMILES (.smi, .smiles, .txt: the first word of each line) or a table (.csv, .tsv, .tab,
-separated by , ; tab or |). It may be compressed, with .gz at the end. The column with the SMILES is found by its
-name, such as smiles, or by its values. If neither is clear, the command stops and asks for --smiles.
+separated by , ; tab or |), an SDF (.sdf), or a Parquet table (.parquet). It may be compressed, with .gz at the end. The
+column with the SMILES is found by its name, such as smiles, or by its values. If neither is clear, the command stops
+and asks for --smiles. For an SDF, the column line holds the number of the record.
 --jobs and --dask apply only to --out FILE.parquet.
 
 Without --out, the results for a file are printed as CSV, with these columns:
@@ -119,7 +120,7 @@ def explain_command(args) -> int:
     if holds_graphs(args.smiles):
         return explain_graphs(args)
     suffix = pathlib.Path(args.out).suffix.lower() if args.out else None
-    many = args.smiles.lower().endswith(FILES)
+    many = args.smiles.lower().endswith(MOLECULE_FILES)
     last = ".parquet" if many else ".svg"
     if suffix not in (None, ".csv", ".html", last):
         raise argparse.ArgumentTypeError(f"expected --out with the ending .csv, .html, or {last} (got {args.out})")
@@ -160,10 +161,10 @@ def check_smiles(args):
     from gib_nb.chem.smiles import read_molecule
 
     if os.path.isfile(args.smiles):
-        endings = ", ".join(ending for ending in FILES if not ending.endswith(".gz"))
+        endings = ", ".join(ending for ending in MOLECULE_FILES if not ending.endswith(".gz"))
         raise ValueError(
             f"expected a file ending in {endings}, or one of these with .gz at the end (got {args.smiles}); "
-            "export its SMILES to such a file, or rename it if it is one"
+            "export its molecules to such a file, or rename it if it is one"
         )
     try:
         read_molecule(args.smiles)
@@ -176,8 +177,10 @@ def check_file(args):
     "Report which column of a file holds the SMILES; ValueError if this is unclear, or for a file without records."
     if not os.path.isfile(args.smiles):
         raise FileNotFoundError(f"expected a SMILES or a file (got {args.smiles}, which does not exist)")
+    if not args.smiles.lower().endswith(FILES):
+        return numbered_molecules(args.smiles, args.smiles_column)
     found = smiles_column(args.smiles, args.smiles_column)
-    if next(numbered_smiles(args.smiles, args.smiles_column), None) is None:
+    if next(numbered_molecules(args.smiles, args.smiles_column), None) is None:
         content = "has only the names of its columns" if found.heading else "is empty"
         raise ValueError(f"expected a file with at least one molecule (got {args.smiles}, which {content})")
     heading = ", below the names in the first line" if found.heading else ""
@@ -203,7 +206,7 @@ def explain_file(args, suffix, trainer, oracle) -> int:
     "Write a table or a page of all molecules of a file, or print the table."
     from tqdm.auto import tqdm
 
-    records = numbered_smiles(args.smiles, args.smiles_column)
+    records = numbered_molecules(args.smiles, args.smiles_column)
     records = tqdm(records, desc="molecules", unit="", disable=not args.progress)
     tally = Tally(explain_records(records, trainer, oracle if suffix == ".html" else None, args.threshold))
     with output(args.out) as file:

@@ -9,7 +9,7 @@ import pathlib
 import sys
 
 from gib_nb.cli.common import Tally, count, output, report_progress, report_skipped
-from gib_nb.data.records import FILES, numbered_smiles
+from gib_nb.data.records import MOLECULE_FILES, Rejected, numbered_molecules
 from gib_nb.report.rationales import RATIONALE_COLUMNS, rationale_rows, rationales_html
 
 GOALS = ("same", "high", "low")  # those of `gib_nb.chem.rationales`
@@ -81,10 +81,10 @@ def explain_with_predictor(args) -> int:
 
     f = load_predictor(args.predictor)
     settings = {name: getattr(args, name) for name in OPTIONS if getattr(args, name) is not None}
-    if args.smiles.lower().endswith(FILES):
-        records = numbered_smiles(args.smiles, args.smiles_column)
+    if args.smiles.lower().endswith(MOLECULE_FILES):
+        records = numbered_molecules(args.smiles, args.smiles_column)
         records = tqdm(records, desc="molecules", unit="", disable=not args.progress)
-        tally = Tally((line, smiles, *search(smiles, f, settings)) for line, smiles in records)
+        tally = Tally((line, str(smiles), *search(smiles, f, settings)) for line, smiles in records)
         write(args, tally)
         report_skipped(args.smiles, tally.explained, tally.total, tally.why())
         return 0
@@ -95,10 +95,12 @@ def explain_with_predictor(args) -> int:
     return 0
 
 
-def search(smiles: str, f, settings: dict) -> tuple:
+def search(smiles: str | Rejected, f, settings: dict) -> tuple:
     "The fragments of a molecule and None, or None and the reason."
     from gib_nb.chem.rationales import rationales
 
+    if isinstance(smiles, Rejected):
+        return None, smiles.reason
     try:
         return rationales(smiles, f, **settings), None
     except ValueError as error:

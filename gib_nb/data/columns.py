@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 from ..chem.smiles import _first_reason, read_molecule
 from .records import (
-    FILES,
     LATIN1,
+    MOLECULE_FILES,
+    Rejected,
     is_list,
     iter_records,
     likely_places,
@@ -24,18 +25,9 @@ from .records import (
     without_name,
 )
 
-__all__ = ["MOLECULE_FILES", "Rejected", "Columns", "read_columns"]
+__all__ = ["Columns", "read_columns"]
 
-MOLECULE_FILES = (*FILES, ".parquet", ".parquet.gz", ".sdf", ".sdf.gz")
 SMILES_OPTION = "--smiles (smiles= in Python)"
-
-
-class Rejected(NamedTuple):
-    "A row that cannot be used."
-
-    line: int  # where it begins in the file, from 1; in an SDF the number of the record
-    text: str  # its SMILES as written, shortened; in an SDF the title of the record
-    reason: str
 
 
 class Columns(NamedTuple):

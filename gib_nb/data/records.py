@@ -19,6 +19,18 @@ from typing import NamedTuple
 LONGEST_SMILES = 5000  # characters; a protein of 250 residues has fewer
 LISTS, TABLES = (".smi", ".smiles", ".txt"), (".csv", ".tsv", ".tab")
 FILES = tuple(f"{suffix}{packed}" for suffix in (*LISTS, *TABLES) for packed in ("", ".gz"))
+MOLECULE_FILES = (*FILES, ".parquet", ".parquet.gz", ".sdf", ".sdf.gz")
+
+
+class Rejected(NamedTuple):
+    "A row that cannot be used."
+
+    line: int  # where it begins in the file, from 1; in an SDF the number of the record
+    text: str  # its SMILES as written, shortened; in an SDF the title of the record
+    reason: str
+
+    def __str__(self):
+        return self.text
 
 
 def _latin1(error):
@@ -273,6 +285,20 @@ def numbered_smiles(
 ):  # iterator of (int, str)
     "Like `smiles_lines`, with the number of the first line of each record in the file, from 1."
     return _column_values(path, smiles_column(path, column))
+
+
+def numbered_molecules(
+    path,  # one of `MOLECULE_FILES`
+    column: str | int | None = None,  # as in `smiles_lines`
+):  # iterator of (int, str or `Rejected`)
+    "Like `numbered_smiles`, also for SDF and Parquet; a record of an SDF that RDKit refuses gives the reason."
+    if str(path).lower().endswith(FILES):
+        return numbered_smiles(path, column)
+    from .columns import read_columns
+
+    found = read_columns(pathlib.Path(path), column, None)
+    refused = [(row.line, row if row.text else row._replace(text=f"record {row.line}")) for row in found.rejected]
+    return iter(sorted([*zip(found.lines, found.smiles), *refused], key=lambda record: record[0]))
 
 
 def _column_values(path, found):

@@ -15,13 +15,13 @@ import os
 import pathlib
 import shutil
 
-from ..data.records import numbered_smiles
+from ..data.records import Rejected, numbered_molecules
 from .sweep import code_version, finished_tasks, single_thread
 from ..explain.molecule import explain_molecules, shipped_model, smiles_for
 
 # %% ../../nbs/55_screening.ipynb #ab5670bf
 def explain_lines(
-    lines,  # iterable of SMILES
+    lines,  # iterable of SMILES, or of `Rejected` rows of a file
     trainer,  # as in `explain_molecules`
     oracle=None,
     threshold: float | None = None,
@@ -34,19 +34,22 @@ def explain_lines(
     while batch := list(itertools.islice(lines, batch_size)):
         graphs, reasons = {}, {}
         for i, smiles in enumerate(batch):
+            if isinstance(smiles, Rejected):
+                reasons[i] = smiles.reason
+                continue
             try:
                 graphs[i] = molecule_to_data(smiles_for(trainer, smiles))
             except ValueError as error:
                 reasons[i] = str(error) if smiles.strip() else "empty line"
         found = dict(zip(graphs, explain_molecules(graphs.values(), trainer, oracle, threshold)))
         yield from (
-            (smiles, found.get(i), found[i].fragment.reason if i in found else reasons[i])
+            (str(smiles), found.get(i), found[i].fragment.reason if i in found else reasons[i])
             for i, smiles in enumerate(batch)
         )
 
 
 def explain_records(
-    records,  # iterable of (line, SMILES), as from `numbered_smiles`
+    records,  # iterable of (line, SMILES), as from `numbered_molecules`
     *settings,  # as in `explain_lines`
     **more,
 ):  # iterator of (line, SMILES, MoleculeExplanation or None, reason or None), in order
@@ -163,14 +166,14 @@ def _merge(paths, out, folder):
 
 # %% ../../nbs/55_screening.ipynb #3e867f14
 def screen(
-    source,  # file with SMILES, as in `smiles_lines`
+    source,  # file of molecules, one of `MOLECULE_FILES`
     out,  # Parquet file to write
     trainer=None,  # `GIBTrainer` fitted on molecules; None: `shipped_model()`, for drug-likeness
     threshold: float | None = None,  # atoms above it are in the subgraph; None: that of the trainer
     jobs: int | None = None,  # processes; -1 takes all cores; None: as `joblib.parallel_config` says, or this process
     size: int = 2000,  # lines of a part
     progress: bool = True,  # show a bar with the time left
-    column: str | int | None = None,  # column with the SMILES, as in `smiles_lines`
+    column: str | int | None = None,  # column with the SMILES, as in `numbered_molecules`
 ) -> dict:  # "lines" (records), and how many of them were "explained"
     "Explain each line of a file and write a table with a row for each. If it is interrupted, the same call continues it. ValueError for parts of another file or model in OUT.parts."
     from joblib import delayed
@@ -178,7 +181,7 @@ def screen(
 
     from gib_nb.utils.files import write_atomically
 
-    read = numbered_smiles if column is None else functools.partial(numbered_smiles, column=column)
+    read = numbered_molecules if column is None else functools.partial(numbered_molecules, column=column)
     total = sum(1 for _ in read(source))
     trainer, out = shipped_model() if trainer is None else trainer, pathlib.Path(out)
     folder = out.with_name(f"{out.name}.parts")
