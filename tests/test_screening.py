@@ -418,7 +418,9 @@ def test_records_of_an_sdf_are_explained_or_say_why_not(model, sdf, tmp_path):
     assert screen(sdf, tmp_path / "found.parquet", model, progress=False) == {"lines": 3, "explained": 2}
     rows = pandas.read_parquet(tmp_path / "found.parquet").to_dict("records")
     assert [row["line"] for row in rows] == [1, 2, 3] and rows[1]["smiles"] == "broken"
-    assert [pandas.isna(row["reason"]) for row in rows] == [True, False, True] and "RDKit accepts" in rows[1]["reason"]
+    assert [pandas.notna(row["prediction"]) for row in rows] == [True, False, True] and "RDKit accepts" in rows[1][
+        "reason"
+    ]
 
 
 def test_a_parquet_table_is_explained_as_a_csv(model, tmp_path, capsys):
