@@ -24,7 +24,7 @@ from gib_nb.utils.migrate import migrate
 def folds(monkeypatch):
     "Three folds of small graphs."
     found = motif_dataset(60, seed=0).folds(3)
-    monkeypatch.setattr(room, "_folds", lambda dataset, root: found)
+    monkeypatch.setattr(room, "folds_of", lambda dataset, root: found)
     return found
 
 

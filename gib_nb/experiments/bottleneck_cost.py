@@ -13,9 +13,7 @@ import time
 import numpy as np
 from torch_geometric.utils import degree
 
-from ..data.datasets import load_dataset
-from ..data.graph_dataset import GraphDataset
-from .classification import TITLES
+from .classification import TITLES, folds_of
 from .classification import method_config as classification_config
 from .own_data import fraction_outcomes, interval
 from .sweep import fit_quietly
@@ -34,11 +32,6 @@ RANKINGS = ("GIB", "attention", "degree", "random")
 FRACTIONS = (0.1, 0.25, 0.5, 0.75)
 CURVES_OF = ("GIN", 0)  # method and seed whose trials measure all rankings at all fractions
 _SIZE = dict(hidden_channels=32, num_layers=2)
-
-
-@functools.lru_cache(maxsize=1)
-def _folds(dataset: str, root) -> list[GraphDataset]:
-    return load_dataset(dataset, root=root).folds()
 
 # %% ../../nbs/69_bottleneck_cost.ipynb #bnc00007
 def _encoder(method: str) -> str:
@@ -89,7 +82,7 @@ def bottleneck_cost_trial(
     **settings,  # of `GIBConfig`, in place of those of the table of classification
 ) -> dict:  # "scores", by the names in `SCORES`; "curve", ranking → fraction → accuracy
     "Train a network with and without a bottleneck on one fold, and measure accuracies on the test graphs."
-    data, start = _folds(dataset, root)[fold], time.process_time()
+    data, start = folds_of(dataset, root)[fold], time.process_time()
     parts = data.train, data.valid, data.test
     network = _network(parts, f"{_encoder(method)}_sum", seed, epochs)
     gib = _gib(data, method, seed, classification_config(f"{method}+GIB", epochs) | settings)

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['TITLES', 'POOLINGS', 'PLAIN', 'BOTTLENECKS', 'RELATED', 'METHODS', 'SIZES', 'OTHER_SIZES', 'SEEDS', 'DATASETS',
-           'PAPER', 'method_config', 'classification_trial', 'classification_grid', 'select_configs', 'accuracy_table',
-           'paired_ttest', 'report']
+           'PAPER', 'method_config', 'folds_of', 'classification_trial', 'classification_grid', 'select_configs',
+           'accuracy_table', 'paired_ttest', 'report']
 
 # %% ../../nbs/56_classification.ipynb #b79421e4
 import functools
@@ -77,7 +77,11 @@ def method_config(
 
 # %% ../../nbs/56_classification.ipynb #dc4bc35b
 @functools.lru_cache(maxsize=1)
-def _folds(dataset, root) -> list[GraphDataset]:
+def folds_of(
+    dataset: str,  # name of a published data set
+    root=None,  # folder with published data
+) -> list[GraphDataset]:
+    "The ten folds of a data set, loaded once for consecutive trials."
     return load_dataset(dataset, root=root).folds()
 
 
@@ -122,7 +126,7 @@ def classification_trial(
     "Train a method on one fold."
     if method not in METHODS:
         raise ValueError(f"expected a method among {', '.join(METHODS)} (got {method})")
-    data, start = _folds(dataset, root)[fold], time.perf_counter()
+    data, start = folds_of(dataset, root)[fold], time.perf_counter()
     parts = data.train, data.valid, data.test
     if method == "majority class":
         return _majority_scores(*parts, data.num_classes) | {"seconds": time.perf_counter() - start}
