@@ -16,6 +16,7 @@ OVER = {
     "edges": ("method", "ratio"),
     "model_selection": ("graphs", "number"),
 }  # of explorers with too many combinations
+START = {"cheating": {"cheat": "position"}}  # where the last slider changes something
 
 
 @pytest.mark.parametrize(
@@ -28,7 +29,7 @@ OVER = {
 )
 def test_the_file_answers_offline(page, tmp_path, name):
     file = tmp_path / "explorer.html"
-    EXPLORERS[name]().to_html(file, over=OVER.get(name))
+    EXPLORERS[name](**START.get(name, {})).to_html(file, over=OVER.get(name))
     asked = []
     page.on("request", lambda request: asked.append(request.url))
     page.context.set_offline(True)
