@@ -2,9 +2,12 @@ import os
 import pathlib
 import time
 
+import hypothesis
 import pytest
 
 STARTED = time.monotonic()
+hypothesis.settings.register_profile("untimed", deadline=None)  # tests do not time: other programs may be busy
+hypothesis.settings.load_profile("untimed")
 
 
 @pytest.fixture(scope="session")

@@ -200,7 +200,7 @@ def batches(draw):
     return torch.tensor(batch, dtype=torch.long), graphs, draw(st.integers(0, 10**6))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(batches(), st.sampled_from(["mean", "sum"]), st.booleans())
 def test_readout_equals_the_loop(drawn, reduce, weighted):
     batch, graphs, seed = drawn

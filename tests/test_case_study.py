@@ -204,7 +204,7 @@ def test_samples_follow_the_channel():
 
 
 @given(N=st.integers(2, 60), size=st.integers(1, 80), steps=st.integers(1, 40), seed=st.integers(0, 9))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_slices_use_up_the_sample_before_they_repeat(N, size, steps, seed):
     rows = slices(N, size, steps, torch.Generator().manual_seed(seed))
     size = min(size, N)
@@ -241,7 +241,7 @@ def test_the_best_critic_has_no_gap(variance, constant):
 
 
 @given(seed=st.integers(0, 1000), variance=st.floats(0.05, 20), scale=st.floats(0.1, 5))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_no_critic_beats_the_information_under_the_law(seed, variance, scale):
     critic = StatisticsNetwork(1, 1, 8, torch.Generator().manual_seed(seed))
     critic.flat_weights.data.mul_(scale)

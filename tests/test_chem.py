@@ -498,7 +498,7 @@ def test_every_other_atom_of_a_path_is_five_pieces():
         assert connected_components(molecule, []) == [] and largest_component(molecule, []) == ()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.sampled_from(REAL), st.data())
 def test_components_equal_the_slow_search(smiles, data):
     mol = Chem.MolFromSmiles(smiles)
@@ -654,7 +654,7 @@ def test_random_cuts_of_published_molecules_are_molecules(data_root):
             assert abs(QED.qed(fragment.mol) - QED.qed(Chem.MolFromSmiles(fragment.smiles))) < 1e-9
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.sampled_from(ODD), st.data())
 def test_cutting_odd_molecules_never_raises(smiles, data):
     atoms = data.draw(st.sets(st.integers(0, Chem.MolFromSmiles(smiles).GetNumAtoms() - 1)))

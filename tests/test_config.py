@@ -441,14 +441,14 @@ def configs(draw, standard=False):
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(configs())
 def test_json_and_back(config):
     record = json.loads(json.dumps(config_to_dict(config), allow_nan=False))
     assert config_from_dict(record) == config and config_to_dict(config_from_dict(record)) == record
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(configs(standard=True))
 def test_single_settings_and_back(config):
     flat = flat_settings(config)
@@ -456,7 +456,7 @@ def test_single_settings_and_back(config):
     assert phases_from(**lengths_of(config)) == config.phases
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(configs(), configs())
 def test_single_settings_of_any_phases(config, other):
     "Also where no lengths describe the phases; and whatever configuration they are applied to, except that a choice of parts has to come along."

@@ -72,7 +72,7 @@ def graph_batches(draw, saturated=True):
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(graph_batches())
 def test_equal_to_the_double_loop(drawn):
     p, edges, batch, graphs = drawn
@@ -87,7 +87,7 @@ def test_equal_to_the_double_loop(drawn):
         assert math.isclose(loss(S, edges, batch, graphs).item(), expected, rel_tol=1e-7, abs_tol=1e-7)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(graph_batches(), st.randoms(use_true_random=False))
 def test_order_of_nodes_and_edges_does_not_matter(drawn, random):
     p, edges, batch, graphs = drawn
@@ -105,7 +105,7 @@ def test_order_of_nodes_and_edges_does_not_matter(drawn, random):
     )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(graph_batches(saturated=False))
 def test_gradients_are_those_of_the_formula(drawn):
     "Through scores, as in training: the dense SᵀAS of each graph, differentiated by autograd, is the oracle."
@@ -222,7 +222,7 @@ def test_long_sums_keep_their_small_entries():
     assert connectivity_matrix(sides(p), edges)[0, 0, 1].item() == pytest.approx(expected, rel=1e-6)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(graph_batches())
 def test_at_one_half_the_gradient_is_zero(drawn):
     p, edges, batch, graphs = drawn
@@ -231,7 +231,7 @@ def test_at_one_half_the_gradient_is_zero(drawn):
         assert torch.autograd.grad(loss(S, edges, batch, graphs), S)[0].abs().max() < 1e-12
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(graph_batches(saturated=False))
 def test_the_complement_has_the_same_loss_and_published_is_its_square(drawn):
     p, edges, batch, graphs = drawn
@@ -380,7 +380,7 @@ def slow_pieces(mask, edges, batch, graphs):
     return pieces
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(graph_batches())
 def test_pieces_equal_those_of_networkx(drawn):
     p, edges, batch, graphs = drawn
@@ -434,7 +434,7 @@ def test_compactness_of_odd_graphs():
     assert record.cut_ratio.tolist() == [0, 0, 0, 0] and record.conductance.isnan().all()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(graph_batches())
 def test_conductance_and_cut_equal_those_of_networkx(drawn):
     p, edges, batch, graphs = drawn

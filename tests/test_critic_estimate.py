@@ -163,7 +163,7 @@ def test_masked_negatives_by_hand():
     assert dv_bound(table).item() == pytest.approx((1 - 1e4 + 3) / 3 - second, rel=1e-6)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(tables)
 def test_bounds_equal_the_double_loop(table):
     scores = torch.tensor(table, dtype=torch.double)
@@ -217,7 +217,7 @@ def test_a_constant_critic_gives_exactly_zero(N, constant):
     assert value.item() == 0 and torch.autograd.grad(value, scores)[0].isfinite().all()
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(tables, st.floats(-1e3, 1e3), st.randoms(use_true_random=False))
 def test_what_leaves_the_bound_unchanged(table, constant, random):
     "A constant added to all scores; another order of the pairs."
@@ -230,7 +230,7 @@ def test_what_leaves_the_bound_unchanged(table, constant, random):
         assert bound(scores[order][:, order]).item() == pytest.approx(bound(scores).item(), rel=1e-9, abs=1e-9)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(tables)
 def test_what_bounds_the_bound(table):
     "Jensen on the second term; NWJ is a tangent below Donsker–Varadhan; InfoNCE never passes log N."
@@ -243,7 +243,7 @@ def test_what_bounds_the_bound(table):
     assert smile_estimate(scores, clip=100.0).item() == pytest.approx(dv, abs=1e-9)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.floats(-50, 50), min_size=2, max_size=8))
 def test_a_side_that_never_varies_gives_nothing(row):
     "The same x in all pairs: joint and shuffled pairs are one set, so no critic gets above 0 (Jensen)."
@@ -254,7 +254,7 @@ def test_a_side_that_never_varies_gives_nothing(row):
 # --- what a critic is trained on
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(tables)
 def test_jensen_shannon_equals_the_double_loop(table):
     "Log-probabilities of a classifier that tells pairs from negatives; at most 2 log 2, and 0 for a critic that knows nothing."
@@ -269,7 +269,7 @@ def test_jensen_shannon_equals_the_double_loop(table):
     assert jensen_shannon_bound(0 * scores).item() == pytest.approx(0, abs=1e-12)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(tables)
 def test_linearized_nwj_is_nwj_near_the_best_critic(table):
     "Equal while the mean exponential is at most e²; above that the tangent lies below the exponential."
@@ -513,7 +513,7 @@ def test_frozen_gradients_by_the_embeddings(negatives, N):
     assert critic.flat_weights.grad is None and x.grad is not None
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(2, 9), st.integers(1, 6), st.sampled_from(PAIRINGS), st.integers(0, 10**6))
 def test_any_size_agrees_with_the_definition(N, hidden, negatives, seed):
     critic, x, y = network(2, 3, hidden, seed), exact(N, 2, seed=seed + 2), exact(N, 3, seed=seed + 3)

@@ -560,7 +560,7 @@ def test_make_dataset_brings_types_into_shape_and_copies():
 # ---- splits -------------------------------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=80), st.floats(0.05, 0.9), st.floats(0, 1), st.integers(0, 5))
 def test_splits_are_partitions_and_stratified(labels, train, rest, seed):
     valid = (1 - train) * rest * 0.999
@@ -735,7 +735,7 @@ def simple_graphs(max_nodes=12):
     )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(simple_graphs(), st.floats(0, 3), st.integers(0, 99))
 def test_redundant_edges(g, share, seed):
     noisy = add_redundant_edges(g, share, seed)
@@ -810,7 +810,7 @@ def slow_line_graph(g):
     return ends, pairs, [(g.x[a] + g.x[b]).tolist() for a, b in ends]
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(simple_graphs())
 def test_line_graph_agrees_with_a_double_loop(g):
     g.edge_mask = torch.tensor([float((a + b) % 2) for a, b in g.edge_index.T.tolist()])

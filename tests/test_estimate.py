@@ -62,7 +62,7 @@ def test_a_number_and_a_category_by_hand():
     assert ross(x, np.repeat([0, 1], 50)).mean() == pytest.approx(math.log(2), abs=0.02)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(1, 4), st.integers(1, 4), st.integers(0, 10**6))
 def test_the_score_of_a_normal_distribution_is_its_density_ratio(d, e, seed):
     random = np.random.default_rng(seed)

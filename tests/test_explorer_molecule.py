@@ -108,7 +108,7 @@ def test_models_agree_with_their_records_on_new_molecules(data_root):
 
 
 @given(st.lists(st.floats(-5, 5), min_size=2, max_size=200), st.integers(1, 100))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_level_choice(values, number):
     chosen = models.level_choice(values, number)
     assert len(chosen) == min(number, len(values)) == len(set(chosen)) and (np.diff(chosen) > 0).all()
@@ -313,7 +313,7 @@ def test_odd_molecules(smiles, name):
 
 @pytest.mark.slow
 @given(st.one_of(st.text(max_size=30), st.text(alphabet="CNOFcnos()[]=#123+-@/\\.*H%", max_size=25)))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_no_text_raises(text):
     explorer = MoleculeExplorer(smiles=text)
     html_of(explorer), explorer.panel_atoms(), explorer.problem("smiles")

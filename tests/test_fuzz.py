@@ -29,9 +29,7 @@ from gib_nb.train.parts import Bottleneck, Critic, EdgeMask, NodeMask, Optim, Pr
 from gib_nb.train.trainer import GIBTrainer
 
 TRIES = int(os.environ.get("GIB_NB_FUZZ", 25))
-fuzz = settings(
-    max_examples=TRIES, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck)
-)
+fuzz = settings(max_examples=TRIES, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
 TINY = dict(hidden_channels=4, epochs=3, pretrain_epochs=1, rampup_epochs=1, num_steps=2, batch_size=4, max_restarts=0)
 NUMBERS = st.one_of(
     st.floats(-3, 3, width=32),

@@ -147,7 +147,7 @@ def test_order_of_nodes_and_edges_does_not_matter(backbone):
         torch.testing.assert_close(getattr(after, name), getattr(before, name), rtol=1e-4, atol=1e-5)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=5), st.randoms(use_true_random=False))
 def test_order_of_the_graphs_does_not_matter(sizes, random):
     model, graphs = MODEL, [random_graph(n, seed) if n > 1 else graph(n, seed=seed) for seed, n in enumerate(sizes)]

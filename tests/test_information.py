@@ -60,7 +60,6 @@ def loop_mutual_information(joint):
     )
 
 
-@settings(deadline=None)
 @given(tables())
 def test_table_identities(joint):
     x, y, both = entropy(joint.sum(1)), entropy(joint.sum(0)), entropy(joint)
@@ -74,7 +73,6 @@ def test_table_identities(joint):
     assert 0 <= x <= np.log(joint.shape[0]) + SLACK
 
 
-@settings(deadline=None)
 @given(tables(), st.data())
 def test_processing_loses_information(joint, data):
     names = np.array(data.draw(st.lists(st.integers(0, 2), min_size=len(joint), max_size=len(joint))))
@@ -82,7 +80,6 @@ def test_processing_loses_information(joint, data):
     assert mutual_information(summary) <= mutual_information(joint) + SLACK
 
 
-@settings(deadline=None)
 @given(
     st.integers(1, 8).flatmap(
         lambda size: st.tuples(tables(st.just(1), st.just(size)), tables(st.just(1), st.just(size)))
@@ -155,7 +152,6 @@ def test_correlated_pairs(d, rho):
     )
 
 
-@settings(deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 3), st.integers(1, 3))
 def test_gaussian_equals_determinants_and_ignores_mixing_of_a_side(seed, left, right):
     generator = np.random.default_rng(seed)
@@ -294,7 +290,7 @@ def check(curve):
     assert (less >= curve.beta[:-1] * more - 1e-9).all() and (less <= curve.beta[1:] * more + 1e-9).all()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(tables())
 def test_any_table_gives_a_curve(joint):
     curve = information_bottleneck(joint, np.linspace(0, 1.2, 13))

@@ -72,7 +72,7 @@ def test_two_networks_of_a_mask_are_saved_and_loaded(motifs, tmp_path):
     assert torch.equal(again.apply(motifs.test).edge_mask, trainer.apply(motifs.test).edge_mask)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(2, 6), st.integers(1, 3), st.integers(0, 10**6))
 def test_noise_kl_is_that_of_two_normals(nodes, channels, seed):
     "The distributions of the sum of the noisy embeddings, column by column."

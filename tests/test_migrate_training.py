@@ -240,7 +240,7 @@ CHANGES = {
 }
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     st.fixed_dictionaries({}, optional=CHANGES),
     st.sampled_from(
