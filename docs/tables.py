@@ -183,6 +183,32 @@ def own_data():
     )
 
 
+def information_term():
+    "Edge ROC-AUC and mean mask without the information term, and with its usual weight."
+    from gib_nb.experiments.information_term import METHODS
+    from gib_nb.train.recipes import TITLES
+
+    rows = rows_of("information_term")
+    datasets = list(dict.fromkeys(row["dataset"] for row in rows))
+
+    def cell(method, dataset, score):
+        of = lambda weight: [
+            row["scores"][score]
+            for row in rows
+            if (row["dataset"], row["method"], row["weight"]) == (dataset, method, weight)
+        ]
+        return f"{mean(of(0.0)):.2f} → {mean(of(1.0)):.2f}"
+
+    names = {"auc": "edge ROC-AUC", "mean_mask": "mean mask"}
+    return table(
+        ["β = 0 → usual β", *(f"{dataset}, {name}" for dataset in datasets for name in names.values())],
+        [
+            [TITLES[method], *(cell(method, dataset, score) for dataset in datasets for score in names)]
+            for method in METHODS
+        ],
+    )
+
+
 def notebooks():
     "A table for each group of notebooks: title, module, and the line below the title."
     return "\n\n".join(f"## {caption}\n\n{group_table(group)}" for group, caption in GROUPS.items())
@@ -208,7 +234,8 @@ def group_table(group):
 def results():
     "The tables of results, one after the other."
     return "\n\n".join(
-        each() for each in (own_data, explanation, classification, interpretation, components, denoising)
+        each()
+        for each in (own_data, explanation, information_term, classification, interpretation, components, denoising)
     )
 
 

@@ -143,7 +143,18 @@ def test_it_loads_nothing_heavy():
 
 
 @pytest.mark.parametrize(
-    "name", ["atoms", "audit", "cut_fragments", "explanation", "own_data", "toxicophores", "trials"]
+    "name",
+    [
+        "atoms",
+        "audit",
+        "cut_fragments",
+        "explanation",
+        "own_data",
+        "toxicophores",
+        "trials",
+        "bottleneck_cost",
+        "information_term",
+    ],
 )
 def test_tables_of_today_have_the_names_of_today(name):
     "A trial is read through `migrate` when a table is continued, so it must not rename what a report asks for."

@@ -168,7 +168,7 @@ def effects_figure(
         for weight, scores in by_weight.items()
         for name, each in scores.items()
     ]
-    table = pd.DataFrame(found)
+    table = pd.DataFrame(found).round(4)
     above, below = table.high - table.difference, table.difference - table.low
     places = dict(x="weight", y="difference", color="method", facet_row="score", facet_col="dataset", barmode="group")
     order = {"score": list(SCORES.values()), "dataset": list(_SETS), "method": [TITLES[name] for name in METHODS]}
