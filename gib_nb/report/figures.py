@@ -306,7 +306,7 @@ def panels_figure(
     "A panel for each value of the columns `facet_col` and `facet_row`, with that value above or beside it."
     import plotly.express as px
 
-    shown = getattr(px, kind)(table, color_discrete_sequence=COLORWAY, template="simple_white", **settings)
+    shown = getattr(px, kind)(table, color_discrete_sequence=COLORWAY, template="none", **settings)
     return shown.for_each_annotation(lambda note: note.update(text=note.text.split("=")[-1]))
 
 # %% ../../nbs/53_figures.ipynb #a1f0c302
