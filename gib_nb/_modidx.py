@@ -1541,6 +1541,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                              'gib_nb.experiments.own_data.gains': ('own_data.html#gains', 'gib_nb/experiments/own_data.py'),
                                              'gib_nb.experiments.own_data.interval': ( 'own_data.html#interval',
                                                                                        'gib_nb/experiments/own_data.py'),
+                                             'gib_nb.experiments.own_data.interval_text': ( 'own_data.html#interval_text',
+                                                                                            'gib_nb/experiments/own_data.py'),
                                              'gib_nb.experiments.own_data.method_config': ( 'own_data.html#method_config',
                                                                                             'gib_nb/experiments/own_data.py'),
                                              'gib_nb.experiments.own_data.own_data': ( 'own_data.html#own_data',

@@ -177,10 +177,11 @@ def check_file(args):
     "Report which column of a file holds the SMILES; ValueError if this is unclear, or for a file without records."
     if not os.path.isfile(args.smiles):
         raise FileNotFoundError(f"expected a SMILES or a file (got {args.smiles}, which does not exist)")
+    records = numbered_molecules(args.smiles, args.smiles_column)
     if not args.smiles.lower().endswith(FILES):
-        return numbered_molecules(args.smiles, args.smiles_column)
+        return  # SDF and Parquet are checked as they are read
     found = smiles_column(args.smiles, args.smiles_column)
-    if next(numbered_molecules(args.smiles, args.smiles_column), None) is None:
+    if next(records, None) is None:
         content = "has only the names of its columns" if found.heading else "is empty"
         raise ValueError(f"expected a file with at least one molecule (got {args.smiles}, which {content})")
     heading = ", below the names in the first line" if found.heading else ""

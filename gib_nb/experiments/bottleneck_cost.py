@@ -22,6 +22,7 @@ from ..nn.pooling import AttentionPool, random_subgraph, top_subgraph
 from ..report.figures import panels_figure
 from ..report.tables import align, mean_text
 from ..train.classifier_trainer import ClassifierTrainer
+from ..train.metrics import metric_value
 from ..train.recipes import recipe
 from ..train.trainer import GIBTrainer
 
@@ -86,13 +87,14 @@ def bottleneck_cost_trial(
     parts = data.train, data.valid, data.test
     network = _network(parts, f"{_encoder(method)}_sum", seed, epochs)
     gib = _gib(data, method, seed, classification_config(f"{method}+GIB", epochs) | settings)
-    half = fraction_outcomes(gib, data, "loss", (0.5,), at_most=True)[0.5].argmax(1)
-    curve = _curves(data, gib, method, seed, epochs)
-    scores = (network.score(data.test), gib.score(data.test), float(np.mean(half == data.labels[data.split["test"]])))
+    half = fraction_outcomes(gib, data, "loss", (0.5,), at_most=True)[0.5]
+    from_half = metric_value("accuracy", data.labels[data.split["test"]], half)
+    curves = _curves(data, gib, method, seed, epochs)
+    scores = network.score(data.test), gib.score(data.test), from_half, curves["GIB"]["0.5"], curves["random"]["0.5"]
     found = gib.apply(data.test)
     return {
-        "scores": dict(zip(SCORES, (*scores, curve["GIB"]["0.5"], curve["random"]["0.5"]))),
-        "curve": curve,
+        "scores": dict(zip(SCORES, scores, strict=True)),
+        "curve": curves,
         "selected_fraction": float(found.selected_nodes.float().mean()),
         "mean_node_mask": float(found.node_mask.mean()),
         "collapse": gib.collapse,
@@ -102,14 +104,14 @@ def bottleneck_cost_trial(
 
 def _curves(data, gib, method, seed, epochs) -> dict:
     whole, parts = (method, seed) == CURVES_OF, (data.train, data.valid, data.test)
-    curve = {}
+    curves = {}
     for ranking in RANKINGS if whole else ("GIB", "random"):
         values = None if ranking == "random" else _ranked(ranking, gib, parts, method, seed, epochs)
-        curve[ranking] = {
+        curves[ranking] = {
             str(fraction): _alone(data, parts, values, fraction, method, seed, epochs)
             for fraction in (FRACTIONS if whole else (0.5,))
         }
-    return curve
+    return curves
 
 # %% ../../nbs/69_bottleneck_cost.ipynb #bnc00012
 def cost(

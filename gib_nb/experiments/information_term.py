@@ -17,7 +17,7 @@ from ..data.datasets import load_dataset
 from ..data.graph_dataset import make_dataset
 from ..data.synthetic import colored_motif_dataset, motif_dataset, spurious_motif_dataset
 from .explainers import with_ground_truth
-from .own_data import interval
+from .own_data import interval, interval_text
 from .sweep import fit_quietly
 from ..explain.metrics import edge_auc
 from ..report.figures import panels_figure
@@ -141,10 +141,7 @@ def report(rows: list[dict]) -> str:
     changes = [["change from β = 0 (95% interval)", "times β", *SCORES.values()]]
     for (dataset, method), found in _all_effects(rows).items():
         for weight, scores in found.items():
-            texts = [
-                f"{each['difference']:+.3f} ({each['low']:+.3f} to {each['high']:+.3f})" for each in scores.values()
-            ]
-            changes.append([f"{dataset}, {method}", f"{weight:g}", *texts])
+            changes.append([f"{dataset}, {method}", f"{weight:g}", *map(interval_text, scores.values())])
     return align(lines) + (f"\n\n{align(changes)}" if len(changes) > 1 else "")
 
 

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['SETS', 'DATASETS', 'METHODS', 'COMPARED', 'DETERMINISTIC', 'DATASETS_OF', 'FRACTIONS', 'OwnSet', 'own_data',
            'table_folder', 'method_config', 'own_data_trial', 'fraction_outcomes', 'differences', 'interval',
-           'fraction_differences', 'smallest_fraction', 'gains', 'condense', 'report']
+           'interval_text', 'fraction_differences', 'smallest_fraction', 'gains', 'condense', 'report']
 
 # %% ../../nbs/62_own_data.ipynb #077d84cf
 import copy
@@ -369,6 +369,11 @@ def interval(
     freedom = (seeds - 1) * (variance / of_seeds) ** 2 if of_seeds > 0 else np.inf
     half = float(stats.t.ppf(0.975, freedom) * np.sqrt(variance))
     return {"difference": mean, "low": mean - half, "high": mean + half, "seeds": seeds}
+
+
+def interval_text(found: dict) -> str:
+    "A difference from `interval`, with the ends of its interval."
+    return f"{found['difference']:+.3f} ({found['low']:+.3f} to {found['high']:+.3f})"
 
 
 def _molecule_error(dataset: str, y: np.ndarray, first: np.ndarray, second: np.ndarray) -> float:

@@ -10,7 +10,7 @@ __all__ = ['METHODS', 'SEEDS', 'SHOWN', 'WORDS', 'judged', 'drawing', 'build_jud
 import numpy as np
 from fastcore.basics import patch
 
-from ..experiments.sweep import grid, require_success, round_json, run_trials, single_thread
+from ..experiments.sweep import fit_quietly, grid, require_success, round_json, run_trials, single_thread
 from .control import Control
 from .explorer import Explorer
 from ..report.figures import BLUE, GRAY, GREEN, ORANGE, PURPLE, RED, figure
@@ -32,8 +32,6 @@ SEEDS, SHOWN = (0, 1, 2), 6
 # %% ../../nbs/explorers/edges.ipynb #1fdf48b4
 def judged(method: str, seed: int, graphs: int | None = None, epochs: int = 60) -> dict:
     "The scores that a method gives to all edges of the test graphs, which of them are real, and the first few graphs to draw."
-    import warnings
-
     import torch
 
     from gib_nb.data.datasets import denoising_dataset, load_dataset
@@ -44,11 +42,8 @@ def judged(method: str, seed: int, graphs: int | None = None, epochs: int = 60) 
     learned = "edge prior" in method
     lines = with_priors(data, edge_priors(data, seed=seed)) if learned else line_graphs(data)
     if "GIB" in method:
-        with warnings.catch_warnings(), single_thread():
-            warnings.simplefilter("ignore")  # about a collapse, which shows in the scores
-            trainer = GIBTrainer(**method_config(method, epochs), seed=seed).fit(
-                lines.train, valid=lines.valid, progress=False
-            )
+        with single_thread():
+            trainer = fit_quietly(GIBTrainer(**method_config(method, epochs), seed=seed), lines.train, lines.valid)
         values = [e.node_mask[:, 0] for e in trainer.iter_explain(lines.test)]
     elif method == "low degree":
         values = [-torch.bincount(line.edge_index[0], minlength=line.num_nodes).double() for line in lines.test]
